@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The limits that memory sets to loops over arrays, measured beside the loop that is judged.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace limits {
+
+/// Best time in seconds of what was run through it.
+class Clock {
+ public:
+  template <class F>
+  double run(F f) {
+    benchmark::ClobberMemory();
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    benchmark::ClobberMemory();
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    best_ = std::min(best_, time.count());
+    return time.count();
+  }
+  double best() const { return best_; }
+
+ private:
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+/// Two loops over `bytes` of memory: one changes it in place, one writes a third of it from the
+/// others.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : values_(bytes / sizeof(float), 1.0F) {}
+
+  [[gnu::noinline]] void modify() {
+    float* const values = values_.data();
+    const std::size_t n = values_.size();
+    for (std::size_t i = 0; i < n; ++i) values[i] = values[i] * 0.5F + 1.0F;
+  }
+  double modify_bytes() const { return 2.0 * sizeof(float) * static_cast<double>(values_.size()); }
+
+  [[gnu::noinline]] void triad() {
+    const std::size_t n = values_.size() / 3;
+    float* __restrict a = values_.data();
+    const float* __restrict b = a + n;
+    const float* __restrict c = b + n;
+    for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + 0.5F * c[i];
+  }
+  double triad_bytes() const {
+    return 3.0 * sizeof(float) * static_cast<double>(values_.size() / 3);
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+/// Runs `work`, which lives on `footprint` bytes and moves `moved` bytes, in turn with both loops
+/// over as much memory. Reports its bytes per second and their ratios to those of the loops, from
+/// the best time of each.
+template <class F>
+void compare(benchmark::State& state, std::size_t footprint, std::size_t moved, F work) {
+  Memory memory(footprint);
+  Clock work_clock, modify_clock, triad_clock;
+  work();
+  for (auto _ : state) {
+    state.SetIterationTime(work_clock.run(work));
+    modify_clock.run([&] { memory.modify(); });
+    triad_clock.run([&] { memory.triad(); });
+  }
+  const double rate = static_cast<double>(moved) / work_clock.best();
+  state.counters["GB/s"] = rate * 1e-9;
+  state.counters["of_modify"] = rate / (memory.modify_bytes() / modify_clock.best());
+  state.counters["of_triad"] = rate / (memory.triad_bytes() / triad_clock.best());
+}
+
+}  // namespace limits

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// A byte-level GPT: its three unit kinds, and the forward and backward pass of each. Includes
+// math.hpp and zero/layout.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+#include <zero/layout/fields.hpp>
+#include <zero/layout/tensor.hpp>
+
+#include "math.hpp"
+#include "random.hpp"
+
+namespace gpt {
+
+inline constexpr Size byte_values = 256;
+
+/// Sizes of the model. `heads` divides `width`.
+struct Config {
+  Size layers = 6;
+  Size width = 128;
+  Size heads = 4;
+  Size context = 64;  // longest sequence, in bytes
+
+  constexpr Size inner() const { return 4 * width; }
+};
+
+// The unit kinds. Weights have no biases: they change the loss little and would double the tensors.
+
+template <class T>
+struct Embedding {
+  zero::Tensor<T> byte, position;
+
+  static constexpr auto tensors(const Config& c) {
+    return zero::tensors(
+        zero::tensor("byte.weight", &Embedding::byte, {byte_values, c.width}, zero::no_decay),
+        zero::tensor("position.weight", &Embedding::position, {c.context, c.width},
+                     zero::no_decay));
+  }
+};
+
+template <class T>
+struct Block {
+  zero::Tensor<T> attention_norm, qkv, attention_out, mlp_norm, up, down;
+
+  static constexpr auto tensors(const Config& c) {
+    return zero::tensors(
+        zero::tensor("attention.norm.weight", &Block::attention_norm, {c.width}, zero::no_decay),
+        zero::tensor("attention.qkv.weight", &Block::qkv, {3 * c.width, c.width}),
+        zero::tensor("attention.out.weight", &Block::attention_out, {c.width, c.width}),
+        zero::tensor("mlp.norm.weight", &Block::mlp_norm, {c.width}, zero::no_decay),
+        zero::tensor("mlp.up.weight", &Block::up, {c.inner(), c.width}),
+        zero::tensor("mlp.down.weight", &Block::down, {c.width, c.inner()}));
+  }
+};
+
+template <class T>
+struct Head {
+  zero::Tensor<T> norm, logits;
+
+  static constexpr auto tensors(const Config& c) {
+    return zero::tensors(zero::tensor("norm.weight", &Head::norm, {c.width}, zero::no_decay),
+                         zero::tensor("logits.weight", &Head::logits, {byte_values, c.width}));
+  }
+};
+
+/// A start value: a pure function of the tensor's name, the element and the seed, alike on all
+/// ranks. Gains start at 1, matrices uniform with deviation 0.02, those that end a residual branch
+/// with less. Source:  Radford et al., Language models are unsupervised multitask learners, 2019,
+/// section 2.3.
+inline float initial_value(std::string_view name, std::size_t element, std::uint64_t seed,
+                           const Config& config) {
+  if (name.ends_with("norm.weight")) return 1.0f;
+  std::uint64_t bits = seed;
+  for (const char letter : name) bits = mix(bits, static_cast<std::uint64_t>(letter));
+  const float uniform = static_cast<float>(mix(bits, element) >> 40) * 0x1p-23f - 1.0f;  // [-1, 1)
+  const bool ends_branch =
+      name.ends_with("attention.out.weight") || name.ends_with("mlp.down.weight");
+  const float deviation =
+      ends_branch ? 0.02f / std::sqrt(2.0f * static_cast<float>(config.layers)) : 0.02f;
+  return uniform * deviation * 1.7320508f;
+}
+
+/// What one block's forward leaves for its backward.
+template <class Real>
+struct BlockActivations {
+  Real *in, *middle;            // [tokens, width]: the residual stream before attention and MLP
+  Real *attention_in, *mlp_in;  // [tokens, width]: normalised
+  Real *attention_mean, *attention_deviation, *mlp_mean, *mlp_deviation;  // [tokens]
+  Real* qkv;                                                              // [tokens, 3, width]
+  Real* chances;    // [sequences, heads, length, length]
+  Real* attended;   // [tokens, width]
+  Real *up, *gelu;  // [tokens, inner]
+};
+
+/// All that the passes of one micro-batch write, allocated once.
+template <class Real>
+class Activations {
+ public:
+  /// Memory for `sequence_count` sequences of config.context bytes.
+  Activations(const Config& config, Size sequence_count)
+      : sequences(sequence_count), blocks(static_cast<std::size_t>(config.layers)) {
+    storage_.resize(lay_out(config, nullptr));
+    lay_out(config, storage_.data());
+  }
+  Activations(const Activations&) = delete;
+  Activations& operator=(const Activations&) = delete;
+
+  Size sequences;
+  std::vector<BlockActivations<Real>> blocks;
+  Real *out, *normal;      // [tokens, width]: the residual stream after the last block; normalised
+  Real *mean, *deviation;  // [tokens]
+  Real* logits;            // [tokens, byte_values]; the loss turns them into their gradients
+  Real* d_stream;          // [tokens, width]: the gradient of the residual stream on its way down
+  Real *d_narrow, *d_wide, *d_scores;  // scratch [tokens, width], [tokens, inner], [length, length]
+
+  /// Where unit `block` writes the residual stream: the input of the next.
+  Real* after(std::size_t block) { return block + 1 < blocks.size() ? blocks[block + 1].in : out; }
+
+ private:
+  std::vector<Real> storage_;
+
+  std::size_t lay_out(const Config& c, Real* base) {
+    Size used = 0;
+    const auto take = [&](Size count) {
+      Real* begin = base == nullptr ? nullptr : base + used;
+      used += (count + 15) / 16 * 16;  // 64 bytes of float
+      return begin;
+    };
+    const Size tokens = sequences * c.context, narrow = tokens * c.width, wide = tokens * c.inner();
+    for (BlockActivations<Real>& b : blocks) {
+      for (Real** p : {&b.in, &b.middle, &b.attention_in, &b.mlp_in, &b.attended})
+        *p = take(narrow);
+      for (Real** p : {&b.attention_mean, &b.attention_deviation, &b.mlp_mean, &b.mlp_deviation})
+        *p = take(tokens);
+      b.qkv = take(3 * narrow);
+      b.chances = take(tokens * c.heads * c.context);
+      for (Real** p : {&b.up, &b.gelu}) *p = take(wide);
+    }
+    for (Real** p : {&out, &normal, &d_stream, &d_narrow}) *p = take(narrow);
+    for (Real** p : {&mean, &deviation}) *p = take(tokens);
+    logits = take(tokens * byte_values);
+    d_wide = take(wide);
+    d_scores = take(c.context * c.context);
+    return static_cast<std::size_t>(used);
+  }
+};
+
+/// bytes [tokens] -> the first residual stream.
+template <class Real>
+void embedding_forward(const Config& c, const Embedding<Real>& w, const std::uint8_t* bytes,
+                       Activations<Real>& a) {
+  Real* out = a.blocks.front().in;
+  for (Size t = 0; t < a.sequences * c.context; ++t, out += c.width) {
+    const Real* byte = w.byte.data() + bytes[t] * c.width;
+    const Real* position = w.position.data() + t % c.context * c.width;
+    for (Size i = 0; i < c.width; ++i) out[i] = byte[i] + position[i];
+  }
+}
+
+template <class Real>
+void embedding_backward(const Config& c, const Embedding<Real>& g, const std::uint8_t* bytes,
+                        const Activations<Real>& a) {
+  const Real* d = a.d_stream;
+  for (Size t = 0; t < a.sequences * c.context; ++t, d += c.width) {
+    Real* byte = g.byte.data() + bytes[t] * c.width;
+    Real* position = g.position.data() + t % c.context * c.width;
+    for (Size i = 0; i < c.width; ++i) byte[i] += d[i];
+    for (Size i = 0; i < c.width; ++i) position[i] += d[i];
+  }
+}
+
+/// x -> m = x + attention(norm(x)) -> m + mlp(norm(m)), from activations `block` to after(block).
+template <class Real>
+void block_forward(const Config& c, const Block<Real>& w, std::size_t block, Activations<Real>& a) {
+  const BlockActivations<Real>& b = a.blocks[block];
+  const Size tokens = a.sequences * c.context, width = c.width, inner = c.inner();
+  const AttentionShape shape{a.sequences, c.context, c.heads, c.width / c.heads};
+  layer_norm_forward(b.attention_in, b.attention_mean, b.attention_deviation, b.in,
+                     w.attention_norm.data(), tokens, width);
+  linear_forward(b.qkv, b.attention_in, w.qkv.data(), tokens, width, 3 * width);
+  attention_forward(b.attended, b.chances, b.qkv, shape);
+  std::copy(b.in, b.in + tokens * width, b.middle);
+  linear_forward(b.middle, b.attended, w.attention_out.data(), tokens, width, width, true);
+
+  layer_norm_forward(b.mlp_in, b.mlp_mean, b.mlp_deviation, b.middle, w.mlp_norm.data(), tokens,
+                     width);
+  linear_forward(b.up, b.mlp_in, w.up.data(), tokens, width, inner);
+  gelu_forward(b.gelu, b.up, tokens * inner);
+  Real* out = a.after(block);
+  std::copy(b.middle, b.middle + tokens * width, out);
+  linear_forward(out, b.gelu, w.down.data(), tokens, inner, width, true);
+}
+
+/// d_stream is the gradient of the block's output and becomes that of its input.
+template <class Real>
+void block_backward(const Config& c, const Block<Real>& w, const Block<Real>& g, std::size_t block,
+                    Activations<Real>& a) {
+  const BlockActivations<Real>& b = a.blocks[block];
+  const Size tokens = a.sequences * c.context, width = c.width, inner = c.inner();
+  const AttentionShape shape{a.sequences, c.context, c.heads, c.width / c.heads};
+  linear_backward(a.d_wide, g.down.data(), a.d_stream, b.gelu, w.down.data(), tokens, inner, width);
+  gelu_backward(a.d_wide, b.up, tokens * inner);
+  linear_backward(a.d_narrow, g.up.data(), a.d_wide, b.mlp_in, w.up.data(), tokens, width, inner);
+  layer_norm_backward(a.d_stream, g.mlp_norm.data(), a.d_narrow, b.middle, w.mlp_norm.data(),
+                      b.mlp_mean, b.mlp_deviation, tokens, width);
+
+  linear_backward(a.d_narrow, g.attention_out.data(), a.d_stream, b.attended,
+                  w.attention_out.data(), tokens, width, width);
+  attention_backward(a.d_wide, a.d_scores, a.d_narrow, b.qkv, b.chances, shape);
+  linear_backward(a.d_narrow, g.qkv.data(), a.d_wide, b.attention_in, w.qkv.data(), tokens, width,
+                  3 * width);
+  layer_norm_backward(a.d_stream, g.attention_norm.data(), a.d_narrow, b.in,
+                      w.attention_norm.data(), b.attention_mean, b.attention_deviation, tokens,
+                      width);
+}
+
+template <class Real>
+void head_forward(const Config& c, const Head<Real>& w, Activations<Real>& a) {
+  const Size tokens = a.sequences * c.context;
+  layer_norm_forward(a.normal, a.mean, a.deviation, a.out, w.norm.data(), tokens, c.width);
+  linear_forward(a.logits, a.normal, w.logits.data(), tokens, c.width, byte_values);
+}
+
+/// The mean loss in nats per byte; the logits become gradients of loss * weight, for backward.
+template <class Real>
+double loss(const Config& c, const std::uint8_t* targets, Real weight, Activations<Real>& a) {
+  const Size tokens = a.sequences * c.context;
+  return softmax_cross_entropy(a.logits, targets, weight / static_cast<Real>(tokens), tokens,
+                               byte_values) /
+         static_cast<double>(tokens);
+}
+
+/// Begins the way down: reads the gradients that loss() left in the logits.
+template <class Real>
+void head_backward(const Config& c, const Head<Real>& w, const Head<Real>& g,
+                   Activations<Real>& a) {
+  const Size tokens = a.sequences * c.context;
+  linear_backward(a.d_narrow, g.logits.data(), a.logits, a.normal, w.logits.data(), tokens, c.width,
+                  byte_values);
+  std::fill(a.d_stream, a.d_stream + tokens * c.width, Real(0));
+  layer_norm_backward(a.d_stream, g.norm.data(), a.d_narrow, a.out, w.norm.data(), a.mean,
+                      a.deviation, tokens, c.width);
+}
+
+}  // namespace gpt

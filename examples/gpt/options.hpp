@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The command line of the training programs. Includes std and headers beside it.
+#pragma once
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "model.hpp"
+#include "text.hpp"
+#include "usage_error.hpp"
+
+namespace gpt {
+
+struct Options {
+  Size ranks = 4;
+  Size stage = 3;
+  Size layers = 6;
+  Size width = 128;
+  Size heads = 4;
+  Size context = 64;
+  Size sequences = 4;
+  Size micro_steps = 2;
+  Size steps = 200;
+  Size sample = 400;
+  Size seed = 1;
+  double learning_rate = 3e-3;
+  std::string streams = "asynchronous";
+  std::string text = default_text;
+  bool help = false;
+
+  Config config() const { return {layers, width, heads, context}; }
+};
+
+namespace detail {
+
+struct IntegerOption {
+  std::string_view name;
+  Size Options::*member;
+  Size least, most;
+  const char* meaning;
+};
+
+inline constexpr IntegerOption integer_options[] = {
+    {"ranks", &Options::ranks, 1, 64, "threads that share the model and the work"},
+    {"stage", &Options::stage, 0, 3, "0: shard nothing, 1: optimizer, 2: gradients too, 3: all"},
+    {"layers", &Options::layers, 1, 1000, "transformer blocks"},
+    {"width", &Options::width, 1, 16384, "size of the residual stream"},
+    {"heads", &Options::heads, 1, 256, "attention heads; divides the width"},
+    {"context", &Options::context, 2, 4096, "length of a sequence in bytes"},
+    {"sequences", &Options::sequences, 1, 4096, "sequences in a micro-step of a rank"},
+    {"micro-steps", &Options::micro_steps, 1, 1024, "micro-steps before each update"},
+    {"steps", &Options::steps, 1, 1000000000, "updates"},
+    {"sample", &Options::sample, 0, 100000, "bytes of text to write at the end"},
+    {"seed", &Options::seed, 0, 1000000000, "decides start values, batches and the sample"}};
+
+/// The whole of `text` as a number, or a UsageError that says what was expected.
+template <class Number>
+Number parse_number(const std::string& name, std::string_view text, Number least, Number most,
+                    const std::string& range) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() ||
+      !(value >= least && value <= most))
+    throw UsageError("--" + name + " takes " + range + ", not '" + std::string(text) + "'.");
+  return value;
+}
+
+inline void set_option(Options& options, const std::string& name, std::string_view value) {
+  for (const IntegerOption& option : integer_options)
+    if (name == option.name) {
+      options.*option.member = parse_number(name, value, option.least, option.most,
+                                            "a whole number from " + std::to_string(option.least) +
+                                                " to " + std::to_string(option.most));
+      return;
+    }
+  if (name == "learning-rate") {
+    options.learning_rate = parse_number(name, value, 0.0, 1.0, "a number from 0 to 1");
+  } else if (name == "streams") {
+    if (value != "inline" && value != "asynchronous" && value != "shuffled")
+      throw UsageError("--streams takes inline, asynchronous or shuffled, not '" +
+                       std::string(value) + "'.");
+    options.streams = value;
+  } else if (name == "text") {
+    options.text = value;
+  } else {
+    throw UsageError("--" + name + " is not an option: --help lists them.");
+  }
+}
+
+}  // namespace detail
+
+/// Reads `--name value` and `--name=value`.
+///
+/// Errors:  UsageError for anything that no model can be trained with.
+inline Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      options.help = true;
+      return options;
+    }
+    if (!argument.starts_with("--"))
+      throw UsageError("'" + std::string(argument) + "' is not an option: --help lists them.");
+    const std::size_t equals = argument.find('=');
+    const std::string name(argument.substr(2, equals == argument.npos ? equals : equals - 2));
+    if (equals == argument.npos && i + 1 == argc)
+      throw UsageError("--" + name + " needs a value after it.");
+    detail::set_option(options, name,
+                       equals == argument.npos ? argv[++i] : argument.substr(equals + 1));
+  }
+  if (options.width % options.heads != 0)
+    throw UsageError("--width " + std::to_string(options.width) + " is not divisible by --heads " +
+                     std::to_string(options.heads) + ": each head has an equal part of the width.");
+  return options;
+}
+
+/// What --help prints.
+inline std::string usage(std::string_view program) {
+  const Options defaults;
+  std::string text = "Usage: " + std::string(program) + " [--option value]...\n\n";
+  const auto line = [&](std::string name, const std::string& meaning, const std::string& value) {
+    name.resize(std::max<std::size_t>(name.size(), 16), ' ');
+    text += "  --" + name + meaning + " (" + value + ")\n";
+  };
+  for (const detail::IntegerOption& option : detail::integer_options)
+    line(std::string(option.name), option.meaning, std::to_string(defaults.*option.member));
+  line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
+  line("streams", "how ranks run their streams: inline, asynchronous or shuffled",
+       defaults.streams);
+  line("text", "a file, or a folder whose files are read", defaults.text);
+  return text;
+}
+
+}  // namespace gpt

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The exceptions of the library. Includes the standard library only.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace zero {
+
+/// The base of every exception that this library throws.
+///
+/// The text of each says what was called, what was expected, what came, on which rank, unit and
+/// schedule position where these are known, and what to do.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what) : std::runtime_error(what) {}
+};
+
+/// The caller broke a documented condition: a wrong size, name, order or argument.
+class ContractError : public Error {
+ public:
+  explicit ContractError(const std::string& what) : Error(what) {}
+};
+
+/// Memory or a stream of a device failed.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& what) : Error(what) {}
+};
+
+/// Ranks disagree, a rank is missing, or the transport failed.
+class CommunicatorError : public Error {
+ public:
+  explicit CommunicatorError(const std::string& what) : Error(what) {}
+};
+
+/// Something that was waited for did not come within the time limit. A late rank is the usual
+/// cause, so that this is a kind of CommunicatorError.
+class TimeoutError : public CommunicatorError {
+ public:
+  explicit TimeoutError(const std::string& what) : CommunicatorError(what) {}
+};
+
+}  // namespace zero

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The words that every communicator's collectives use. Includes the standard library only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace zero {
+
+enum class Collective : std::uint8_t {
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  broadcast,
+  barrier,
+  split
+};
+
+constexpr const char* name_of(Collective collective) {
+  constexpr const char* names[] = {"all_gather", "reduce_scatter", "all_reduce",
+                                   "broadcast",  "barrier",        "split"};
+  return names[static_cast<std::size_t>(collective)];
+}
+
+/// What a reduction adds to `out`: nothing (it overwrites), or the old value of `out`.
+enum class Accumulate : std::uint8_t { no, yes };
+
+/// How the elements of all ranks become one: their sum, or their sum divided by the number of
+/// ranks. Both are formed in rank order, in fp32 for bf16 and fp16, and rounded once at the end.
+/// The average of u64 is rounded down. One rank is no special case.
+enum class Reduction : std::uint8_t { sum, average };
+
+inline constexpr std::uint32_t no_position = 0xFFFFFFFF;
+
+/// Who asks for a collective: named in every error, and compared across ranks except `operation`.
+/// The text must live until the collective is done.
+struct Label {
+  const char* operation = nullptr;  ///< the caller's own word, if it differs from the collective's
+  std::string_view unit = {};
+  std::uint32_t position = no_position;  ///< in the schedule
+};
+
+/// Bytes that this rank sent to other ranks, counted where they are copied.
+struct Traffic {
+  std::uint64_t all_gather = 0;
+  std::uint64_t reduce_scatter = 0;
+  std::uint64_t all_reduce = 0;
+  std::uint64_t broadcast = 0;
+
+  constexpr std::uint64_t total() const {
+    return all_gather + reduce_scatter + all_reduce + broadcast;
+  }
+  friend constexpr bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+}  // namespace zero

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Shape, and Tensor: a view of elements that somebody else owns. May include base/.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <zero/base/error.hpp>
+
+namespace zero {
+
+/// One dimension of a shape as the user writes it: any integer type, without narrowing.
+struct Extent {
+  /// What does not fit becomes -1, which Shape refuses.
+  template <std::integral I>
+  constexpr Extent(I extent) : value(fits(extent) ? static_cast<std::int64_t>(extent) : -1) {}
+
+  std::int64_t value;
+
+ private:
+  template <class I>
+  static constexpr bool fits(I extent) {
+    return extent >= I{0} && (sizeof(I) < sizeof(std::int64_t) || std::is_signed_v<I> ||
+                              extent <= static_cast<I>(std::numeric_limits<std::int64_t>::max()));
+  }
+};
+
+/// The sizes of a tensor, slowest dimension first; `{}` is a single number, `{0}` has no elements.
+///
+/// Errors: ContractError for a negative dimension, more than four, or 2^63 elements or more.
+struct Shape {
+  static constexpr int max_rank = 4;
+
+  std::int64_t dims[max_rank] = {};
+  int rank = 0;
+
+  constexpr Shape() = default;
+  constexpr Shape(std::initializer_list<Extent> extents) {
+    if (extents.size() > max_rank) {
+      throw ContractError("zero::Shape: a tensor has at most 4 dimensions, but " +
+                          std::to_string(extents.size()) + " were given; merge some");
+    }
+    bool empty = false;
+    for (const Extent extent : extents) {
+      if (extent.value < 0) {
+        throw ContractError("zero::Shape: a dimension must lie in [0, 2^63), but dimension " +
+                            std::to_string(rank) + " does not");
+      }
+      dims[rank++] = extent.value;
+      empty = empty || extent.value == 0;
+    }
+    std::int64_t room = empty ? 0 : std::numeric_limits<std::int64_t>::max();
+    for (int i = 0; i < rank && !empty; ++i) {
+      if (room < dims[i]) {
+        throw ContractError("zero::Shape: a tensor must have fewer than 2^63 elements, but " +
+                            std::to_string(rank) + " dimensions multiply to more");
+      }
+      room /= dims[i];
+    }
+  }
+
+  /// The product of the dimensions.
+  constexpr std::size_t elements() const {
+    std::size_t product = 1;
+    for (int i = 0; i < rank; ++i) product *= static_cast<std::size_t>(dims[i]);
+    return product;
+  }
+  friend constexpr bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// A view of the elements of one tensor, row by row. It owns nothing and is copied freely; a
+/// default one has no elements. `Tensor<const T>` is a view for reading.
+template <class T>
+class Tensor {
+ public:
+  using value_type = std::remove_const_t<T>;
+
+  constexpr Tensor() = default;
+  /// Pre:     `data` points to shape.elements() elements that outlive the view.
+  constexpr Tensor(T* data, const Shape& shape) : data_(data), shape_(shape) {}
+  template <class U>
+  requires std::is_same_v<const U, T>
+  constexpr Tensor(const Tensor<U>& other) : data_(other.data()), shape_(other.shape()) {}
+
+  constexpr T* data() const { return data_; }
+  constexpr const Shape& shape() const { return shape_; }
+  constexpr std::int64_t dim(int i) const { return shape_.dims[i]; }
+  constexpr std::size_t size() const { return shape_.elements(); }
+
+  constexpr T& operator[](std::size_t i) const { return data_[i]; }
+  constexpr T* begin() const { return data_; }
+  constexpr T* end() const { return data_ + size(); }
+  constexpr std::span<T> span() const { return {data_, size()}; }
+
+ private:
+  T* data_ = nullptr;
+  Shape shape_{0};
+};
+
+static_assert(std::is_trivially_copyable_v<Tensor<float>>);
+
+}  // namespace zero

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Bytes held and sent by a rank: predicted from the schedule, and measured. May include device/, comm/, schedule/.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+#include <zero/comm/collective.hpp>
+#include <zero/comm/mesh.hpp>
+#include <zero/device/memory.hpp>
+#include <zero/module/control.hpp>
+#include <zero/module/parameter_table.hpp>
+#include <zero/policy/make_schedule.hpp>
+#include <zero/schedule/cost.hpp>
+
+namespace zero {
+
+/// Bytes that one rank holds, by what they are for. The same on all ranks.
+struct BytesHeld {
+  std::size_t weights = 0;    // shards, or whole groups that are not sharded
+  std::size_t gradients = 0;  // reduced; or whole where gradients are not sharded
+  std::size_t optimizer = 0;  // fp32 masters where weights are narrower, and moments
+  std::size_t slots = 0;      // for whole units while they compute, and their gradients
+  std::size_t control = 0;    // norm and agreement
+  constexpr std::size_t total() const { return weights + gradients + optimizer + slots + control; }
+  friend constexpr bool operator==(const BytesHeld&, const BytesHeld&) = default;
+};
+
+/// What was handed out by an arena.
+inline BytesHeld measured_bytes(const Arena& arena) {
+  return {arena.used(MemoryKind::weights), arena.used(MemoryKind::gradients),
+          arena.used(MemoryKind::optimizer), arena.used(MemoryKind::slots),
+          arena.used(MemoryKind::control)};
+}
+
+/// The bytes that a rank holds for the schedules of a module.
+///
+/// Units:   T is the type of weights, `states` the fp32 numbers that the optimizer keeps an element.
+template <class T>
+BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states, std::size_t world_size,
+                             std::span<const Schedule* const> schedules) {
+  constexpr std::size_t master = sizeof(T) == sizeof(float) ? 0 : sizeof(float);
+  BytesHeld most;
+  std::size_t home = 0;
+  const Schedule& any = *schedules.front();
+  const std::size_t ranks = parameters.groups().front().layout.ranks();
+  for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
+    if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
+  }
+  for (const Schedule* schedule : schedules) {
+    const Footprint held =
+        footprint(*schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks);
+    const auto elements = [&](Space space) { return held.elements[static_cast<std::size_t>(space)]; };
+    const std::size_t whole_gradients = elements(Space::grads_whole) * sizeof(float);
+    BytesHeld bytes;
+    bytes.weights = elements(Space::params_shard) * sizeof(T) + home;
+    bytes.slots = elements(Space::params_whole) * sizeof(T) - home;
+    bytes.optimizer = elements(Space::optimizer) * (master + states * sizeof(float));
+    bytes.gradients = elements(Space::grads_shard) * sizeof(float);
+    (schedule->traits.shards_grads ? bytes.slots : bytes.gradients) += whole_gradients;
+    most.weights = std::max(most.weights, bytes.weights);
+    most.slots = std::max(most.slots, bytes.slots);
+    most.optimizer = std::max(most.optimizer, bytes.optimizer);
+    most.gradients = std::max(most.gradients, bytes.gradients);
+  }
+  most.control = sizeof(double) * (parameters.groups().size() +
+                                   Control::block_size(parameters.units().size(),
+                                                       parameters.tensors().size(), world_size));
+  return most;
+}
+
+/// Bytes that one rank sends in one training step, by operation.
+struct BytesSent {
+  std::size_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
+  constexpr std::size_t total() const { return all_gather + reduce_scatter + all_reduce; }
+  friend constexpr bool operator==(const BytesSent&, const BytesSent&) = default;
+};
+
+/// The bytes that a schedule sends: weights of type T, gradients fp32, and the control block.
+template <class T>
+BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule, std::size_t ranks,
+                             std::size_t replicas) {
+  const ElementsSent sent =
+      elements_sent(schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
+  const std::size_t world_size = ranks * replicas;
+  const std::size_t block = Control::block_size(parameters.units().size(),
+                                                parameters.tensors().size(), world_size);
+  const std::size_t control = 2 * (block / world_size) * (world_size - 1) * sizeof(double);
+  const std::size_t reduced = sent.reduced * sizeof(float);
+  const bool scatters = schedule.traits.shards_optimizer;
+  return {sent.gathered * sizeof(T), scatters ? reduced : 0,
+          (scatters ? 0 : reduced) + sent.replicated * sizeof(float) + control};
+}
+
+/// Bytes that a rank has sent so far over the communicators of a mesh.
+template <class Comm>
+Traffic measured_traffic(const Mesh<Comm>& mesh) {
+  Traffic sum = mesh.world.sent();
+  if (mesh.replicate.size() == 1) return sum;  // the shard axis is the world
+  for (const Traffic& sent : {mesh.shard.sent(), mesh.replicate.sent()}) {
+    sum.all_gather += sent.all_gather;
+    sum.reduce_scatter += sent.reduce_scatter;
+    sum.all_reduce += sent.all_reduce;
+    sum.broadcast += sent.broadcast;
+  }
+  return sum;
+}
+
+}  // namespace zero

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The streams of a schedule on a host device. May include device/ and schedule/.
+#pragma once
+#include <cstddef>
+
+#include <zero/device/host_stream.hpp>
+#include <zero/module/options.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero::detail {
+
+/// One stream for each StreamId. The compute stream runs inline where the user's code runs on the
+/// calling thread.
+class HostStreams {
+ public:
+  explicit HostStreams(const ModuleOptions& options)
+      : device_({.mode = options.streams, .seed = options.seed, .time_limit = options.time_limit}) {
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      const auto id = static_cast<StreamId>(s);
+      const bool on_caller = id == StreamId::compute && options.user_code == UserCode::on_caller;
+      streams_[s] = on_caller ? &device_.make_inline_stream(name_of(id))
+                              : &device_.make_stream(name_of(id));
+    }
+  }
+
+  HostStream& operator[](StreamId id) { return *streams_[static_cast<std::size_t>(id)]; }
+  /// Waits for all streams; throws the first error.
+  void synchronize() { device_.synchronize(); }
+  /// Throws the first error so far. Does not wait.
+  void check() const {
+    for (const HostStream* stream : streams_) stream->check();
+  }
+
+ private:
+  HostDevice device_;
+  HostStream* streams_[stream_count] = {};
+};
+
+}  // namespace zero::detail

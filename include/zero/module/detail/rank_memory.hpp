@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The one block of memory that a module holds, its own or the caller's. May include device/.
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <zero/device/memory.hpp>
+#include <zero/module/buffers.hpp>
+#include <zero/module/detail/schedules.hpp>
+
+namespace zero::detail {
+
+/// Counts, obtains, fills with zeros and cuts up the memory of a module: plan, bytes, bind.
+template <class Buffers>
+class RankMemory {
+ public:
+  /// Bytes of all buffers of a rank; the same on every rank.
+  template <class StageType>
+  static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules<StageType>& schedules,
+                                  std::size_t world_size) {
+    Arena counter;
+    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, world_size);
+    return counter.used();
+  }
+
+  template <class StageType>
+  RankMemory(const ParameterTable& parameters, const Schedules<StageType>& schedules, std::size_t rank,
+             std::size_t world_size, std::span<std::byte> given)
+      : bytes_(bytes_needed(parameters, schedules, world_size)), owned_(given.empty()),
+        block_(owned_ ? allocate(bytes_) : checked(given, bytes_)), arena_(block_, bytes_),
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, world_size) {}
+  RankMemory(const RankMemory&) = delete;
+  RankMemory& operator=(const RankMemory&) = delete;
+  ~RankMemory() {
+    if (owned_) HostMemory().deallocate(block_, bytes_);
+  }
+
+  Buffers& buffers() { return buffers_; }
+  const Buffers& buffers() const { return buffers_; }
+  const Arena& arena() const { return arena_; }
+
+ private:
+  static void* allocate(std::size_t bytes) {
+    void* block = HostMemory().allocate(bytes, memory_alignment);
+    std::memset(block, 0, bytes);
+    return block;
+  }
+  static void* checked(std::span<std::byte> given, std::size_t bytes) {
+    if (given.size() < bytes || reinterpret_cast<std::uintptr_t>(given.data()) % memory_alignment != 0) {
+      throw ContractError("zero::ModuleOptions: memory must hold " + std::to_string(bytes) +
+                          " bytes aligned to " + std::to_string(memory_alignment) + ", but " +
+                          std::to_string(given.size()) + " were given; see bytes_needed");
+    }
+    std::memset(given.data(), 0, bytes);
+    return given.data();
+  }
+
+  std::size_t bytes_;
+  bool owned_;
+  void* block_;
+  Arena arena_;
+  Buffers buffers_;
+};
+
+}  // namespace zero::detail

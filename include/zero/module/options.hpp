@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// What a caller may choose of a module and of a step, and what a step returns. May include device/.
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include <zero/device/host_stream.hpp>
+
+namespace zero {
+
+/// Where the user's forward and backward code runs.
+enum class UserCode {
+  on_caller,  // in the scope of a unit, on the calling thread: entering the scope waits for the unit
+  on_stream   // enqueued by the user on unit.stream(), as on a GPU: entering never waits
+};
+
+struct ModuleOptions {
+  StreamMode streams = StreamMode::inline_run;
+  std::uint64_t seed = 0;  // of the random order of StreamMode::shuffled
+  UserCode user_code = UserCode::on_caller;
+  /// The most micro-steps that one step may have. Schedules are built in storage reserved for it.
+  std::size_t max_micro_steps = 16;
+  /// Fills released slots and all padding with NaN, so that a use of either shows.
+  bool poison = false;
+  /// Notes when each step of the schedule begins and ends; see ShardedModule::spans.
+  bool record_spans = false;
+  /// How long one wait may last before it is an error.
+  std::chrono::milliseconds time_limit{30'000};
+  /// Memory of the caller's for all buffers, at least bytes_needed(...), aligned to 64 bytes; it must
+  /// outlive the module. Empty: the module allocates.
+  std::span<std::byte> memory{};
+};
+
+struct StepOptions {
+  std::size_t micro_steps = 1;
+};
+
+struct FinishOptions {
+  /// What the sum over ranks and micro-steps is divided by; 0 stands for the number of ranks, 1 is a
+  /// plain sum. A weighted mean divides by the sum of the weights, such as the tokens of all ranks.
+  double divisor = 0;
+  /// Gradients are scaled by max_norm / norm when their norm is larger, otherwise left alone.
+  double max_norm = std::numeric_limits<double>::infinity();
+};
+
+/// What a training step did. The same on all ranks.
+struct [[nodiscard]] StepResult {
+  bool applied = false;  // false: some gradient was not finite, and nothing was changed
+  double norm = 0;       // 2-norm of the gradient after the division, before clipping; or infinity
+  std::int64_t step = 0; // applied steps so far
+  bool skipped() const { return !applied; }
+};
+
+}  // namespace zero

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Which tensors, groups and units a model has and where each element lies. May include layout/ and schedule/.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <zero/base/error.hpp>
+#include <zero/layout/fields.hpp>
+#include <zero/layout/flat_layout.hpp>
+#include <zero/module/model.hpp>
+#include <zero/schedule/model_shape.hpp>
+
+namespace zero {
+
+/// One named tensor of a model. Its full name is the key of everything.
+struct TensorInfo {
+  std::string name;  // "block.3.attn.qkv.weight"
+  Shape shape;
+  bool decay = true, frozen = false;
+  std::size_t unit = 0, group = 0;
+  std::size_t place = 0;  // which tensor of its group
+};
+
+/// Tensors that are gathered, reduced and updated together: the trainable or the frozen tensors of
+/// one unit, one after the other in one flat buffer.
+struct GroupInfo {
+  std::size_t unit = 0;
+  bool frozen = false;
+  std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
+  FlatLayout layout;
+};
+
+struct UnitInfo {
+  std::string name;
+  std::size_t first_tensor = 0, tensor_count = 0;  // in declaration order
+  std::vector<std::size_t> reads;                  // units whose tensors it reads, itself first
+};
+
+/// The tensors, groups and units of a model on `ranks` ranks: a pure function of its arguments.
+///
+/// Errors: ContractError for a duplicate or empty name, a model without units, or unknown `reads`.
+class ParameterTable {
+ public:
+  /// `alignment` in elements: each tensor begins at a multiple of it.
+  template <class... Lists>
+  ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment) {
+    model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
+      for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind, ranks, alignment);
+    });
+    if (units_.empty()) {
+      throw ContractError("zero::model: it has no units; give it at least one zero::unit(...)");
+    }
+    model.for_each_list([&](const auto& list, std::size_t, std::size_t first) {
+      for (std::size_t i = 0; i < list.count; ++i) {
+        for (const std::string& other : list.also_reads) add_reads(first + i, other);
+      }
+    });
+  }
+
+  const std::vector<UnitInfo>& units() const { return units_; }
+  const std::vector<GroupInfo>& groups() const { return groups_; }
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const ModelShape& shape() const { return shape_; }
+  /// Elements of group g with its padding: what is gathered and reduced.
+  std::size_t padded(std::size_t g) const { return groups_[g].layout.padded(); }
+  /// Real elements of the whole model.
+  std::size_t elements() const {
+    std::size_t sum = 0;
+    for (const GroupInfo& group : groups_) sum += group.layout.elements();
+    return sum;
+  }
+  /// The tensor called `name`; throws ContractError if there is none.
+  const TensorInfo& find(std::string_view name) const {
+    const auto at = by_name_.find(name);
+    if (at == by_name_.end()) {
+      throw ContractError("zero: no tensor is called '" + std::string(name) +
+                          "'; names are unit.tensor, such as '" + tensors_.front().name + "'");
+    }
+    return tensors_[at->second];
+  }
+
+ private:
+  template <template <class> class Kind, class Config>
+  void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind,
+                std::size_t ranks, std::size_t alignment) {
+    const std::size_t u = shape_.add_unit();
+    UnitInfo unit{list.numbered ? list.name + '.' + std::to_string(i) : list.name,
+                  tensors_.size(), 0, {u}};
+    if (unit.name.empty()) throw ContractError("zero::unit: the name of a unit is empty; name it");
+    for (const UnitInfo& other : units_) {
+      if (other.name == unit.name) {
+        throw ContractError("zero::model: two units are called '" + unit.name + "'; rename one");
+      }
+    }
+    const std::vector<TensorSpec> specs = specs_of<Kind>(list.config);
+    unit.tensor_count = specs.size();
+    for (const TensorSpec& spec : specs) {
+      const std::string name = unit.name + '.' + spec.name;
+      if (!by_name_.emplace(name, tensors_.size()).second) {
+        throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
+      }
+      tensors_.push_back({name, spec.shape, spec.decay, spec.frozen, u});
+    }
+    for (const bool fixed : {false, true}) add_group(unit, u, kind, fixed, ranks, alignment);
+    units_.push_back(std::move(unit));
+  }
+
+  void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind, bool fixed,
+                 std::size_t ranks, std::size_t alignment) {
+    std::vector<std::size_t> members, sizes;
+    for (std::size_t t = unit.first_tensor; t < unit.first_tensor + unit.tensor_count; ++t) {
+      if (tensors_[t].frozen != fixed) continue;
+      tensors_[t].group = groups_.size();
+      tensors_[t].place = members.size();
+      members.push_back(t);
+      sizes.push_back(tensors_[t].shape.elements());
+    }
+    if (members.empty()) return;
+    const std::size_t g = shape_.add_group(2 * kind + (fixed ? 1 : 0));
+    shape_.reads(u, g);
+    if (fixed) shape_.freeze(g);
+    groups_.push_back({u, fixed, std::move(members), FlatLayout(sizes, ranks, alignment)});
+  }
+
+  void add_reads(std::size_t u, const std::string& other) {
+    const auto found = std::find_if(units_.begin(), units_.end(),
+                                    [&](const UnitInfo& unit) { return unit.name == other; });
+    const auto v = static_cast<std::size_t>(found - units_.begin());
+    if (found == units_.end() || v == u) {
+      throw ContractError("zero::model: unit '" + units_[u].name + "' reads '" + other +
+                          "', which is not another unit of the model; check the name");
+    }
+    units_[u].reads.push_back(v);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].unit == v) shape_.reads(u, g);
+    }
+  }
+
+  std::vector<UnitInfo> units_;
+  std::vector<GroupInfo> groups_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;
+  ModelShape shape_;
+};
+
+}  // namespace zero

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// UnitScope: the time in which the weights of one unit are whole. May include module/.
+#pragma once
+#include <cstddef>
+#include <exception>
+#include <string>
+
+#include <zero/module/options.hpp>
+#include <zero/module/parameter_table.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero {
+
+/// One unit while it computes. Its weights are whole until the scope ends, and views of them must not
+/// be kept longer. In a backward scope its gradients begin at zero (or at what earlier micro-steps
+/// left) and the user's code adds to them; they are reduced when the scope ends.
+///
+/// Order:   with UserCode::on_caller, everything that the unit needs is complete when the scope begins;
+///          with UserCode::on_stream, when `stream()` gets there.
+/// Errors:  ContractError for a kind that the unit neither is nor reads. An exception that leaves the
+///          scope abandons the step. Errors that the end of the scope meets are thrown by the next call.
+template <class Module>
+class UnitScope {
+ public:
+  UnitScope(Module& module, Op op, std::size_t unit)
+      : module_(module), step_(module.engine_.enter(op, unit)),
+        exceptions_(std::uncaught_exceptions()) {}
+  UnitScope(const UnitScope&) = delete;
+  UnitScope& operator=(const UnitScope&) = delete;
+  ~UnitScope() {
+    if (std::uncaught_exceptions() > exceptions_) {
+      module_.engine_.abandon();
+    } else {
+      module_.engine_.leave(step_, skipped_);
+    }
+  }
+
+  /// Its place in the model, from 0.
+  std::size_t index() const { return step_.subject; }
+  /// "block.3"
+  const std::string& name() const { return module_.parameters().units()[index()].name; }
+  std::size_t micro_step() const { return step_.micro_step; }
+
+  /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it reads.
+  template <template <class> class Kind>
+  auto weights() const {
+    return module_.template weights<Kind>(step_);
+  }
+  /// The gradients, fp32, to add to. Only in a backward scope.
+  template <template <class> class Kind>
+  auto gradients() const {
+    return module_.template gradients<Kind>(step_);
+  }
+
+  /// Says that this unit does not run here after all. Do so in both passes, on all ranks.
+  void skip() { skipped_ = true; }
+  /// Says that this backward adds no gradient to any tensor. A tensor that gets none in the whole
+  /// step, on any rank, is not touched by the optimizer; otherwise this backward counts as zero.
+  void no_gradient() { module_.engine_.exclude_all(step_); }
+  /// The same for one tensor: unit.no_gradient(&Block<float>::bias).
+  template <template <class> class Kind>
+  void no_gradient(Tensor<float> Kind<float>::*member) {
+    module_.exclude(step_, member);
+  }
+
+  /// The stream on which this unit computes: where UserCode::on_stream work is enqueued.
+  HostStream& stream() const { return module_.engine_.streams()[step_.stream]; }
+
+ private:
+  Module& module_;
+  const Step& step_;
+  int exceptions_;
+  bool skipped_ = false;
+};
+
+}  // namespace zero

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// AdamW. May include base/.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <zero/optim/detail/square_root.hpp>
+#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/optimizer.hpp>
+
+namespace zero {
+
+/// Adam with weight decay that is decoupled from the gradient:
+///
+///   m <- b1 m + (1 - b1) g                v <- b2 v + (1 - b2) g^2
+///   w <- (1 - rate decay) w - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
+///
+/// t counts the updates of the tensor. Of the paper's two factors alpha and eta only the product
+/// is kept, as the learning rate, and decay is multiplied with it too, as PyTorch does.
+///
+/// Pre:     0 <= beta < 1; epsilon > 0.
+/// Source:  Loshchilov & Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
+struct AdamW {
+  LearningRate learning_rate = 3e-4F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.01F;
+
+  static constexpr std::size_t states = 2;  // m, v
+
+  struct Coefficients {
+    float beta1, new1, beta2, new2;  // new = 1 - beta
+    float keep;                      // what decay leaves of the weight
+    float rate;                      // rate / (1 - b1^t)
+    float root_scale;                // 1 / sqrt(1 - b2^t)
+    float epsilon;
+  };
+
+  /// The corrections are taken in double, once per tensor.
+  Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decay) const {
+    const double rate = learning_rate.at(step), b1 = beta1, b2 = beta2;
+    const auto t = static_cast<double>(counter);
+    return {.beta1 = beta1,
+            .new1 = static_cast<float>(1 - b1),
+            .beta2 = beta2,
+            .new2 = static_cast<float>(1 - b2),
+            .keep = decay ? static_cast<float>(1 - rate * weight_decay) : 1.0F,
+            .rate = static_cast<float>(rate / (1 - std::pow(b1, t))),
+            .root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, t))),
+            .epsilon = epsilon};
+  }
+
+  static constexpr void element(const Coefficients& c, float gradient, float& master, float& m,
+                                float& v) {
+    m = c.beta1 * m + c.new1 * gradient;
+    v = c.beta2 * v + c.new2 * gradient * gradient;
+    const float divisor = detail::square_root(v) * c.root_scale + c.epsilon;
+    master = c.keep * master - c.rate * m / divisor;
+  }
+};
+
+static_assert(Optimizer<AdamW>);
+
+}  // namespace zero

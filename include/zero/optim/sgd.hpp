@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Stochastic gradient descent with momentum. Standard library only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/optimizer.hpp>
+
+namespace zero {
+
+/// Stochastic gradient descent:
+///
+///   m <- momentum m + (g + decay w)       w <- w - rate m
+///
+/// Without momentum and decay this is w - rate g, exact where the product and the difference are.
+/// Decay is an addition to the gradient and is averaged by momentum, as in PyTorch's SGD.
+struct Sgd {
+  LearningRate learning_rate = 1e-2F;
+  float momentum = 0;
+  float weight_decay = 0;
+
+  static constexpr std::size_t states = 1;  // m
+
+  struct Coefficients {
+    float rate, momentum, decay;
+  };
+
+  Coefficients coefficients(std::int64_t, std::int64_t step, bool decay) const {
+    return {learning_rate.at(step), momentum, decay ? weight_decay : 0.0F};
+  }
+
+  static constexpr void element(const Coefficients& c, float gradient, float& master, float& m) {
+    m = c.momentum * m + (gradient + c.decay * master);
+    master = master - c.rate * m;
+  }
+};
+
+static_assert(Optimizer<Sgd>);
+
+}  // namespace zero

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// proven: a stage obeys the rules, shown at compile time. Includes schedule/ and policy/ only.
+#pragma once
+
+#include <utility>
+#include <zero/policy/make_schedule.hpp>
+#include <zero/policy/stages.hpp>
+#include <zero/schedule/verify.hpp>
+
+namespace zero {
+
+/// The smallest model on which a stage breaks a rule; a compiler prints it with the error.
+/// No micro-steps stand for evaluation.
+struct Counterexample {
+  std::size_t units = 0, micro_steps = 0;
+  Finding finding{};
+};
+
+/// What the rules say of a stage on a chain of `Units` units.
+template <class StageType, std::size_t Units, std::size_t MicroSteps = 1>
+inline constexpr Finding finding = [] {
+  const ModelShape model(Units);
+  const Program program = MicroSteps == 0 ? evaluation(Units) : training(Units, MicroSteps);
+  const Schedule made = make_schedule<StageType>(model, program);
+  return verify(
+      made);  // statements: nvcc 13 does not end the life of temporaries in an initializer
+}();
+
+/// Stops the build with one sentence if there is a counterexample.
+template <class StageType, Counterexample example>
+consteval bool holds() {
+  constexpr Rule rule = example.finding.rule;
+  static_assert(rule != Rule::whole,
+                "zero: rule R1: this stage computes a unit whose parameters are not whole and "
+                "current; gather them before it, and update them after it.");
+  static_assert(rule != Rule::balanced,
+                "zero: rule R2: this stage does not balance gather and release; release each unit "
+                "that it gathers, once, before the step ends; publish what it updates in place.");
+  static_assert(rule != Rule::reduced_once,
+                "zero: rule R3: this stage does not reduce each gradient exactly once per window, "
+                "after its last backward; call reduce(unit) in after_backward, inside Replicate.");
+  static_assert(rule != Rule::updated_once,
+                "zero: rule R4: this stage does not update each group exactly once from its "
+                "complete gradient; reduce it, and reduce it across replicas, before.");
+  static_assert(rule != Rule::no_race,
+                "zero: rule R5: two steps of this stage touch the same buffer and no wait orders "
+                "them.");
+  static_assert(rule != Rule::lifetime,
+                "zero: rule R6: this stage uses a slot before its gather is complete or after its "
+                "release.");
+  static_assert(rule != Rule::bound,
+                "zero: rule R7: this stage needs more slots than it declares; raise 'slots' or "
+                "prefetch less.");
+  static_assert(rule != Rule::order,
+                "zero: rule R8: this stage computes out of the order of the program, or backward "
+                "without the activations of its micro-step.");
+  static_assert(rule != Rule::waits,
+                "zero: rule R9: a wait of this stage names no earlier step that signals.");
+  static_assert(rule != Rule::boundary,
+                "zero: rule R10: the end of one training step and the begin of the next touch the "
+                "same buffer and no wait orders them.");
+  return true;
+}
+
+namespace detail {
+template <class StageType, std::size_t Programs, std::size_t... I>
+consteval Counterexample first_counterexample(std::index_sequence<I...>) {
+  Counterexample first{};
+  (void)((first = {I / Programs + 1, I % Programs,
+                   finding<StageType, I / Programs + 1, I % Programs>},
+          first.finding.rule == Rule::none) &&
+         ...);
+  return first.finding.rule == Rule::none ? Counterexample{} : first;
+}
+template <class StageType, std::size_t Units, std::size_t MicroSteps>
+consteval bool prove() {
+  if constexpr (misfit_of<StageType> == Misfit::none) {
+    constexpr std::size_t programs = MicroSteps + 1;  // evaluation, then training
+    constexpr std::make_index_sequence<Units * programs> shapes{};
+    return holds<StageType, first_counterexample<StageType, programs>(shapes)>();
+  } else {
+    return fits<StageType>() || true;  // it has said what is wrong
+  }
+}
+}  // namespace detail
+
+/// Units enough to see a first, a last and a middle unit: what happens to a unit depends on its
+/// distance from either end only within as many units as there are slots (periodic_test.cpp).
+template <class StageType>
+inline constexpr std::size_t units_to_prove = [] {
+  std::size_t slots = 2;
+  if constexpr (detail::misfit_of<StageType> == detail::Misfit::none) {
+    constexpr Slots pools[] = {StageType::template slots<Parameters>(),
+                               StageType::template slots<Gradients>()};
+    for (const Slots& pool : pools) {
+      if (slots < pool.count) slots = pool.count;
+    }
+  }
+  return 2 * slots + 1;
+}();
+
+/// True if a stage obeys all rules for 1 to MaxUnits units, in evaluation and in training with 1 to
+/// MaxMicroSteps micro-steps; otherwise the build stops with the sentence of the rule that the
+/// smallest counterexample breaks. For the shape that a program has, verify() is called when it
+/// starts.
+template <class StageType, std::size_t MaxUnits = units_to_prove<StageType>,
+          std::size_t MaxMicroSteps = 2>
+inline constexpr bool proven = detail::prove<StageType, MaxUnits, MaxMicroSteps>();
+
+}  // namespace zero

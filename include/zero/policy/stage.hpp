@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Stage: policies put together. Includes schedule/ and policy/ only.
+#pragma once
+
+#include <type_traits>
+#include <zero/policy/shards.hpp>
+#include <zero/schedule/builder.hpp>
+
+namespace zero {
+
+template <class P>
+concept ShardPolicy = requires {
+  typename P::shards;
+};
+
+template <class... Policies>
+struct Stage;
+
+namespace detail {
+enum class Misfit { none, no_policy, twice, params_alone, grads_alone };
+template <class What, class... P>
+inline constexpr std::size_t times_sharded =
+    (std::size_t{std::is_same_v<typename P::shards, What>} + ... + 0);
+template <class... P>
+consteval Misfit misfit() {
+  if constexpr (!(ShardPolicy<P> && ...)) {
+    return Misfit::no_policy;
+  } else {
+    constexpr std::size_t params = times_sharded<Parameters, P...>;
+    constexpr std::size_t grads = times_sharded<Gradients, P...>;
+    constexpr std::size_t optimizer = times_sharded<OptimizerState, P...>;
+    if (params > 1 || grads > 1 || optimizer > 1) return Misfit::twice;
+    return params > grads      ? Misfit::params_alone
+           : grads > optimizer ? Misfit::grads_alone
+                               : Misfit::none;
+  }
+}
+template <class StageType>
+inline constexpr Misfit misfit_of = Misfit::none;
+template <class... P>
+inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
+
+// Sentences stand in functions: after a failed assertion, clang 14 goes on in a function without
+// further errors, but not in a class.
+template <class StageType>
+consteval bool fits() {
+  constexpr Misfit m = misfit_of<StageType>;
+  static_assert(m != Misfit::no_policy,
+                "zero::Stage: each argument must be a policy; give it a member type 'shards', such "
+                "as zero::Nothing.");
+  static_assert(m != Misfit::twice,
+                "zero::Stage: two policies shard the same thing; remove one of them.");
+  static_assert(m != Misfit::params_alone,
+                "zero::Stage: ShardParams needs ShardGrads, because whole gradients are as large "
+                "as what it saves; add ShardGrads<>.");
+  static_assert(m != Misfit::grads_alone,
+                "zero::Stage: ShardGrads needs ShardOptimizer, because a rank can update only what "
+                "it has gradients for; add ShardOptimizer<>.");
+  return m == Misfit::none;
+}
+}  // namespace detail
+
+/// A training step as a list of policies. Hooks before something run in the order given, hooks
+/// after it in the opposite order: policies nest like scopes, the first one outermost.
+///
+/// A policy has a member type `shards` and, as it needs, static constexpr hooks with arguments
+/// (ScheduleBuilder&, std::size_t unit): before_forward, after_forward, before_backward,
+/// after_backward, after_update, and the question `bool resident(const ScheduleBuilder&, unit)`:
+/// are the groups of this unit always whole?
+template <class... Policies>
+struct Stage {
+  template <class What>
+  static constexpr bool shards = detail::times_sharded<What, Policies...> != 0;
+  static constexpr StageTraits traits{shards<Parameters>, shards<Gradients>, shards<OptimizerState>,
+                                      (requires { Policies::replicates; } || ...),
+                                      (requires { Policies::takes_turns; } || ...)};
+
+  /// Adds the steps of one execution of the builder's program.
+  static constexpr void emit(ScheduleBuilder& s) {
+    for (std::size_t u = 0; u < s.units(); ++u) {
+      if (is_resident(s, u)) s.keep_whole(u);
+    }
+    s.place_slots();
+    for (std::size_t place = 0; place < s.program().computes.size(); ++place) {
+      const Compute now = s.go_to(place);
+      if (now.op == Op::forward) {
+        forward(s, now);
+      } else {
+        backward(s, now);
+      }
+    }
+    if (s.program().updates) updates(s);
+    s.finish();
+  }
+
+  /// How many slots the policy that shards `What` asks for.
+  template <class What>
+  static constexpr Slots slots() {
+    Slots found{};
+    in_order([&]<class P>() {
+      if constexpr (std::is_same_v<typename P::shards, What> && requires { P::slots; }) {
+        found = P::slots;
+      }
+    });
+    return found;
+  }
+
+ private:
+  template <class F>
+  static constexpr void in_order([[maybe_unused]] F f) {
+    (f.template operator()<Policies>(), ...);
+  }
+  template <class F>
+  static constexpr void reversed([[maybe_unused]] F f) {
+    [[maybe_unused]] int last = 0;
+    // Assignment evaluates its right side first.
+    (void)((f.template operator()<Policies>(), last) = ... = 0);
+  }
+  static constexpr void forward(ScheduleBuilder& s, Compute now) {
+    const std::size_t u = now.unit;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::before_forward(s, u); }) P::before_forward(s, u);
+    });
+    s.compute(now);
+    reversed([&]<class P>() {
+      if constexpr (requires { P::after_forward(s, u); }) P::after_forward(s, u);
+    });
+  }
+  static constexpr void backward(ScheduleBuilder& s, Compute now) {
+    const std::size_t u = now.unit;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::before_backward(s, u); }) P::before_backward(s, u);
+    });
+    s.compute(now);
+    if (!traits.shards_grads) s.reduce(u);  // in place, so that no policy has a say
+    reversed([&]<class P>() {
+      if constexpr (requires { P::after_backward(s, u); }) P::after_backward(s, u);
+    });
+  }
+  static constexpr void updates(ScheduleBuilder& s) {
+    s.combine();
+    for (std::size_t u = 0; u < s.units(); ++u) {
+      s.update(u);
+      reversed([&]<class P>() {
+        if constexpr (requires { P::after_update(s, u); }) P::after_update(s, u);
+      });
+    }
+  }
+  static constexpr bool is_resident(const ScheduleBuilder& s, std::size_t u) {
+    bool resident = !traits.shards_params;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::resident(s, u); }) resident = resident || P::resident(s, u);
+    });
+    return resident;
+  }
+};
+
+}  // namespace zero

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The named stages. Includes policy/ only.
+#pragma once
+
+#include <zero/policy/replicate.hpp>
+#include <zero/policy/shard_grads.hpp>
+#include <zero/policy/shard_optimizer.hpp>
+#include <zero/policy/shard_params.hpp>
+#include <zero/policy/stage.hpp>
+#include <zero/policy/take_turns.hpp>
+
+namespace zero {
+
+using Ddp = Stage<>;
+using Zero1 = Stage<ShardOptimizer<>>;
+using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;
+using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+
+namespace detail {
+template <class StageType>
+struct Hybrid;
+template <class... Policies>
+struct Hybrid<Stage<Policies...>> {
+  using type = Stage<Replicate, Policies...>;
+};
+}  // namespace detail
+
+/// A stage within groups of ranks that hold replicas of each other.
+template <class StageType>
+using HybridOf = typename detail::Hybrid<StageType>::type;
+using Hybrid = HybridOf<Zero3>;
+
+}  // namespace zero

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// ScheduleBuilder: what a policy may ask and do. Knows no waits and no rules. Includes schedule/
+// only.
+#pragma once
+
+#include <zero/schedule/detail/program_index.hpp>
+#include <zero/schedule/detail/slot_pool.hpp>
+#include <zero/schedule/schedule.hpp>
+
+namespace zero {
+
+/// How many slots of each kind to have; a pool that does not grow makes its count a bound.
+struct Slots {
+  std::size_t count = 0;
+  bool grows = true;
+};
+
+/// Turns verbs on units into steps with operands, and hands out slots. It can be used again: what
+/// it reserved for one schedule serves the next.
+class ScheduleBuilder {
+ public:
+  // What a policy may ask.
+  constexpr const ModelShape& model() const { return out_->model; }
+  constexpr const Program& program() const { return out_->program; }
+  constexpr std::size_t units() const { return model().units(); }
+  constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }
+  constexpr std::size_t micro_step() const { return micro_step_; }
+  /// The unit that computes `k` computes from now, or nowhere past the end; ahead(0) computes now.
+  constexpr Index ahead(std::size_t k) const {
+    return k < program().computes.size() - place_ ? program().computes[place_ + k].unit : nowhere;
+  }
+  /// How many computes from now `unit` computes again, this one not counted; `never` if it does
+  /// not.
+  constexpr std::size_t next_use(std::size_t unit) const {
+    const std::size_t next = index_.next(unit);
+    return next == never ? never : next - place_;
+  }
+  /// Whether no further backward of `unit` is to come.
+  constexpr bool last_backward(std::size_t unit) const { return index_.backwards_left(unit) == 0; }
+
+  // What a policy may do. A verb whose effect is already there, or not yet possible, adds no step.
+
+  /// Makes the groups of `unit` whole.
+  constexpr void gather(std::size_t unit) {
+    if (units_[unit].held) return;
+    units_[unit].held = true;
+    for (const Index g : model().unit(unit)) {
+      if (out_->home[g] != nowhere || groups_[g].holders++ > 0) continue;
+      groups_[g].params_slot = params_.acquire(model().group(g).kind);
+      emit(Op::gather, g);
+    }
+  }
+  /// Gives back the slots of the groups of `unit` that no other unit still holds.
+  constexpr void release(std::size_t unit) {
+    if (!units_[unit].held) return;
+    units_[unit].held = false;
+    for (const Index g : model().unit(unit)) {
+      if (out_->home[g] != nowhere || --groups_[g].holders > 0) continue;
+      emit(Op::release, g);
+      params_.release(groups_[g].params_slot, model().group(g).kind);
+      groups_[g].params_slot = nowhere;
+    }
+  }
+  /// Reduces the gradients of `unit` to which no other unit has still to add in this micro-step;
+  /// where gradients are not sharded, in this training step, because it happens in place.
+  constexpr void reduce(std::size_t unit) {
+    for (const Index g : model().unit(unit)) {
+      GroupState& group = groups_[g];
+      if (group.grads_slot == nowhere || group.reduced || index_.open(g)) continue;
+      if (!out_->traits.shards_grads && index_.parts_left(g) != 0) continue;
+      emit(out_->traits.shards_optimizer ? Op::reduce_scatter : Op::all_reduce, g);
+      if (out_->traits.shards_grads) drop_whole_gradient(g);
+      group.reduced = !out_->traits.shards_grads;
+      if (!out_->traits.replicates && index_.parts_left(g) == 0) emit(Op::square_norm, g);
+    }
+  }
+  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them.
+  constexpr void all_reduce_replicas(std::size_t unit) {
+    for (const Index g : model().unit(unit)) {
+      GroupState& group = groups_[g];
+      if (!index_.trained(g) || index_.parts_left(g) != 0 || group.replicated) continue;
+      group.replicated = true;
+      emit(Op::all_reduce_replicas, g);
+      emit(Op::square_norm, g);
+    }
+  }
+  /// Gathers in place what was updated in place: the groups of `unit` that are always whole.
+  constexpr void publish(std::size_t unit) {
+    for (const Index g : model().unit(unit)) {
+      if (groups_[g].torn) emit(Op::gather, g);
+      groups_[g].torn = false;
+    }
+  }
+
+  // What Stage calls.
+
+  constexpr void begin(Schedule& out, const ModelShape& model, const Program& program,
+                       StageTraits traits, Slots params, Slots grads) {
+    out_ = &out;
+    out.model = model;
+    out.program = program;
+    out.traits = traits;
+    out.steps.clear();
+    params_.reset(params.grows, model.groups());
+    grads_.reset(grads.grows, model.groups());
+    params_slots_ = params.count;
+    grads_slots_ = grads.count;
+    micro_step_ = place_ = 0;
+    control_begun_ = false;
+    units_.reset(model.units());
+    groups_.reset(model.groups());
+    index_.read(model, program);
+    if (out.steps.capacity() == 0) {
+      out.steps.reserve(4 * program.computes.size() + 4 * model.groups() + 1);
+    }
+  }
+  /// Keeps the groups of `unit` whole at all times; comes before place_slots.
+  constexpr void keep_whole(std::size_t unit) {
+    for (const Index g : model().unit(unit)) groups_[g].resident = true;
+  }
+  constexpr void place_slots() {
+    std::size_t kinds = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (kinds <= model().group(g).kind) kinds = model().group(g).kind + std::size_t{1};
+    }
+    kinds_.reset(kinds);
+    out_->home.clear();
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Index kind = model().group(g).kind;
+      if (index_.trained(g) && kinds_[kind].grads++ < grads_slots_) grads_.add(kind);
+      out_->home.push_back(groups_[g].resident ? params_.reserve() : nowhere);
+      groups_[g].params_slot = out_->home[g];
+      if (!groups_[g].resident && kinds_[kind].params++ < params_slots_) params_.add(kind);
+    }
+  }
+  /// Goes to the compute at `place` of the program.
+  constexpr Compute go_to(std::size_t place) {
+    const Compute compute = program().computes[place];
+    place_ = place;
+    micro_step_ = compute.micro_step;
+    index_.go_to(compute.unit, place);
+    return compute;
+  }
+  constexpr void compute(Compute compute) {
+    emit(compute.op, compute.unit);
+    if (compute.op == Op::backward) index_.pass_backward(out_->model, compute);
+  }
+  constexpr void combine() { emit(Op::combine, 0); }
+  constexpr void update(std::size_t unit) {
+    for (const Index g : model().unit(unit)) {
+      GroupState& group = groups_[g];
+      if (!index_.trained(g) || group.updated) continue;
+      group.updated = true;
+      emit(Op::update, g);
+      group.torn = out_->traits.shards_optimizer && out_->home[g] != nowhere;
+      if (!out_->traits.shards_grads) drop_whole_gradient(g);
+    }
+  }
+  constexpr void finish() {
+    const auto groups = static_cast<Index>(groups_.size());
+    const auto activations = static_cast<Index>(units_.size() * index_.sets());
+    const Index extent[space_count] = {
+        groups, params_.size(), grads_.size(), groups, groups, activations, 1, 1, 1};
+    for (std::size_t i = 0; i < space_count; ++i) out_->extent[i] = extent[i];
+  }
+
+ private:
+  struct UnitState {
+    bool held = false;
+  };
+  struct GroupState {
+    Index params_slot = nowhere, grads_slot = nowhere;
+    bool resident = false, shard_begun = false, reduced = false, replicated = false;
+    bool updated = false, torn = false;
+    std::size_t holders = 0;  // units that hold it whole
+  };
+  struct KindCount {
+    std::size_t params = 0, grads = 0;
+  };
+
+  constexpr void drop_whole_gradient(std::size_t g) {
+    if (groups_[g].grads_slot == nowhere) return;  // a policy's mistake, which the rules report
+    grads_.release(groups_[g].grads_slot, model().group(g).kind);
+    groups_[g].grads_slot = nowhere;
+  }
+  constexpr void emit(Op op, std::size_t subject) {
+    const bool after_replicas = op == Op::square_norm && out_->traits.replicates;
+    Step& step = out_->steps.emplace_back();
+    step.op = op;
+    step.stream = after_replicas ? StreamId::replicate : info(op).stream;
+    step.subject = static_cast<Index>(subject);
+    step.micro_step = static_cast<Index>(micro_step_);
+    for (const Operand& operand : info(op).operands) {
+      if (operand.mode == Mode::none) break;
+      if (operand.space == Space::activations) {
+        const std::size_t set = index_.sets() == 1 ? 0 : micro_step_;
+        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set * units())});
+      } else if (operand.space == Space::flow) {
+        add(step, {operand.space, operand.mode, 0});
+      } else if (operand.space == Space::control) {
+        add(step, {operand.space, control_begun_ ? operand.mode : Mode::write, 0});
+        control_begun_ = true;
+      } else if (!computes(op)) {
+        add(step, locate(operand, subject));
+      } else {
+        for (const Index g : model().unit(subject)) {
+          if (operand.space == Space::grads_whole && !index_.trained(g)) continue;
+          add(step, locate(operand, g));
+        }
+      }
+    }
+    if (out_->traits.takes_turns && communicates(op)) add(step, {Space::device, Mode::update, 0});
+  }
+  /// Where `operand` lives for group g. The first update of a gradient in its window overwrites.
+  constexpr Access locate(Operand operand, std::size_t g) {
+    GroupState& group = groups_[g];
+    const auto index = static_cast<Index>(g);
+    switch (operand.space) {
+      case Space::params_shard:
+        if (out_->home[g] == nowhere) return {operand.space, operand.mode, index};
+        return {Space::params_whole, operand.mode, group.params_slot};
+      case Space::params_whole: return {operand.space, operand.mode, group.params_slot};
+      case Space::grads_shard:
+        if (!out_->traits.shards_grads) return {Space::grads_whole, operand.mode, group.grads_slot};
+        if (operand.mode == Mode::update && !group.shard_begun) {
+          group.shard_begun = true;
+          return {operand.space, Mode::write, index};
+        }
+        return {operand.space, operand.mode, index};
+      case Space::grads_whole:
+        if (operand.mode == Mode::update && group.grads_slot == nowhere) {
+          group.grads_slot = grads_.acquire(model().group(g).kind);
+          return {operand.space, Mode::write, group.grads_slot};
+        }
+        return {operand.space, operand.mode, group.grads_slot};
+      default: return {operand.space, operand.mode, index};
+    }
+  }
+  static constexpr void add(Step& step, Access access) {
+    for (std::uint8_t i = 0; i < step.access_count; ++i) {
+      Access& old = step.accesses[i];
+      if (old.space == access.space && old.index == access.index) {
+        if (old.mode != access.mode) old.mode = Mode::update;  // read and write: in place
+        return;
+      }
+    }
+    step.accesses[step.access_count++] = access;
+  }
+
+  Schedule* out_ = nullptr;
+  detail::ProgramIndex index_{};
+  detail::SlotPool params_{}, grads_{};
+  detail::Scratch<UnitState> units_{};
+  detail::Scratch<GroupState> groups_{};
+  detail::Scratch<KindCount> kinds_{};
+  std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0;
+  bool control_begun_ = false;
+};
+
+}  // namespace zero

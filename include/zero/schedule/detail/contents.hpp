@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Contents: checks what the buffers hold, R1 to R4, R7, R8. Trusts neither builder nor waits.
+// Includes schedule/ only.
+#pragma once
+
+#include <zero/schedule/detail/scratch.hpp>
+#include <zero/schedule/rules.hpp>
+#include <zero/schedule/schedule.hpp>
+
+namespace zero::detail {
+
+/// What each buffer holds, step by step in issue order. At the end all is as it was at the begin,
+/// so the next execution goes the same way.
+class Contents {
+ public:
+  constexpr Finding check(const Schedule& schedule) {
+    if (const Finding f = begin(schedule); f.rule != Rule::none) return f;
+    const Step* const steps = schedule.steps.data();
+    const auto n = static_cast<std::uint32_t>(schedule.steps.size());
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Rule rule = apply(steps[i]);
+      if (rule != Rule::none) return {rule, i, i, steps[i].subject};
+      for (const Access& access : steps[i]) {
+        if (access.index >= extent(schedule, access.space)) {
+          return {Rule::bound, i, i, steps[i].subject};
+        }
+      }
+    }
+    return at_end(n);
+  }
+
+ private:
+  struct Params {  // torn: updated on this rank's part only
+    Index group = nowhere;
+    bool torn = false, updated = false;
+  };
+  struct Gradient {
+    Index group = nowhere;
+    bool reduced = false, replicated = false;
+    std::size_t parts = 0;
+  };
+  struct Group {
+    std::size_t expected = 0;  // backwards of the program that add to its gradient
+    std::size_t open = 0;      // micro-steps begun, but not complete
+    bool updated = false, normed = false;
+  };
+  struct Parts {
+    std::size_t expected = 0, given = 0;
+  };
+  struct Activations {
+    Index unit = nowhere, micro_step = 0;
+    friend constexpr bool operator==(const Activations&, const Activations&) = default;
+  };
+
+  constexpr Finding begin(const Schedule& schedule) {
+    s_ = &schedule;
+    const ModelShape& model = schedule.model;
+    params_.reset(extent(schedule, Space::params_whole));
+    whole_.reset(extent(schedule, Space::grads_whole));
+    shard_.reset(model.groups());
+    activations_.reset(extent(schedule, Space::activations));
+    groups_.reset(model.groups());
+    parts_.reset(model.groups() * schedule.program.micro_steps);
+    cursor_ = normed_ = with_gradient_ = 0;
+    combined_ = false;
+    if (schedule.home.size() != model.groups()) return {Rule::bound, 0, 0, 0};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (schedule.home[g] < params_.size()) params_[schedule.home[g]].group = index(g);
+    }
+    for (const Compute& compute : schedule.program.computes) {
+      const bool exists =
+          compute.unit < model.units() && compute.micro_step < schedule.program.micro_steps;
+      const bool trains = compute.op == Op::backward && schedule.program.updates;
+      if (!exists || !(trains || compute.op == Op::forward)) {
+        return {Rule::order, 0, 0, compute.unit};
+      }
+      if (!trains) continue;
+      for (const Index g : model.unit(compute.unit)) {
+        if (model.group(g).frozen) continue;
+        with_gradient_ += groups_[g].expected++ == 0;
+        ++parts(g, compute.micro_step).expected;
+      }
+    }
+    return {};
+  }
+  constexpr Rule apply(const Step& step) {
+    const std::size_t subject = step.subject;
+    const std::size_t subjects = computes(step.op) ? s_->model.units() : groups_.size();
+    if (subject >= subjects && step.op != Op::combine) return Rule::bound;
+    if (s_->traits.takes_turns && communicates(step.op) &&
+        !touches(step, Space::device, Mode::update, 0)) {
+      return Rule::waits;
+    }
+    switch (step.op) {
+      case Op::none: return Rule::none;
+      case Op::gather: return gather(step, subject);
+      case Op::release: return release(step, subject);
+      case Op::forward: return forward(step, subject);
+      case Op::backward: return backward(step, subject);
+      case Op::reduce_scatter:
+      case Op::all_reduce: return reduce(step, subject);
+      case Op::all_reduce_replicas: return all_reduce_replicas(step, subject);
+      case Op::square_norm: return square_norm(step, subject);
+      case Op::combine: return combine(step);
+      case Op::update: return update(step, subject);
+    }
+    return Rule::order;
+  }
+  constexpr Finding at_end(std::uint32_t n) const {
+    if (cursor_ != s_->program.computes.size()) return {Rule::order, n, n, 0};
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].updated != (groups_[g].expected != 0)) {
+        return {Rule::updated_once, n, n, index(g)};
+      }
+    }
+    if (combined_ != s_->program.updates) return {Rule::updated_once, n, n, 0};
+    for (std::size_t slot = 0; slot < params_.size(); ++slot) {
+      const Params& p = params_[slot];
+      if (p.group == nowhere) continue;
+      if (p.torn || s_->home[p.group] != slot) return {Rule::balanced, n, n, p.group};
+    }
+    for (const Gradient& g : whole_) {
+      if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
+    }
+    for (const Gradient& g : shard_) {
+      if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
+    }
+    return {};
+  }
+
+  static constexpr Index index(std::size_t i) { return static_cast<Index>(i); }
+  constexpr Parts& parts(std::size_t g, std::size_t micro_step) {
+    return parts_[g * s_->program.micro_steps + micro_step];
+  }
+  /// The nth access of a step to `space`.
+  static constexpr Access find(const Step& step, Space space, std::size_t nth = 0) {
+    for (const Access& access : step) {
+      if (access.space == space && nth-- == 0) return access;
+    }
+    return {};
+  }
+  static constexpr bool touches(const Step& step, Space space, Mode mode, std::size_t at) {
+    const Access access = find(step, space);
+    return access.mode == mode && access.index == at;
+  }
+  template <class Cell>
+  static constexpr bool holds(const Scratch<Cell>& cells, Index at, std::size_t group) {
+    return at < cells.size() && cells[at].group == group;
+  }
+  constexpr bool complete(const Gradient& g) const { return g.parts == groups_[g.group].expected; }
+  constexpr bool final(const Gradient* g) const {
+    return g != nullptr && g->reduced && complete(*g) && g->replicated == s_->traits.replicates;
+  }
+  /// The reduced gradient of group g that the step touches in `mode`, or null.
+  constexpr Gradient* reduced(const Step& step, std::size_t g, Mode mode) {
+    const bool sharded = s_->traits.shards_grads;
+    Scratch<Gradient>& cells = sharded ? shard_ : whole_;
+    const Access access = find(step, sharded ? Space::grads_shard : Space::grads_whole);
+    if (access.mode != mode || !holds(cells, access.index, g)) return nullptr;
+    return cells[access.index].reduced ? &cells[access.index] : nullptr;
+  }
+  /// A gradient begins by writing to an empty cell, and goes on by adding to its own.
+  static constexpr bool adds(const Gradient& cell, Mode mode, std::size_t g, bool closed) {
+    if (mode == Mode::write) return cell.group == nowhere;
+    return mode == Mode::update && cell.group == g && !closed;
+  }
+
+  constexpr Rule gather(const Step& step, std::size_t g) {
+    const Access to = find(step, Space::params_whole);
+    if (to.index >= params_.size()) return Rule::bound;
+    Params& slot = params_[to.index];
+    if (to.index == s_->home[g]) {  // in place
+      if (slot.group != g || !slot.torn || to.mode != Mode::update) return Rule::balanced;
+      slot.torn = false;
+      return Rule::none;
+    }
+    if (!touches(step, Space::params_shard, Mode::read, g) || to.mode != Mode::write) {
+      return Rule::whole;
+    }
+    if (slot.group != nowhere) return Rule::balanced;
+    slot = Params{index(g), false, groups_[g].updated};
+    return Rule::none;
+  }
+  constexpr Rule release(const Step& step, std::size_t g) {
+    const Access slot = find(step, Space::params_whole);
+    const bool held = slot.mode == Mode::write && holds(params_, slot.index, g);
+    if (!held || slot.index == s_->home[g]) return Rule::balanced;
+    params_[slot.index] = Params{};
+    return Rule::none;
+  }
+  constexpr bool in_order(const Step& step) const {
+    if (cursor_ == s_->program.computes.size()) return false;
+    const Compute now{step.op, step.subject, step.micro_step};
+    return s_->program.computes[cursor_] == now && touches(step, Space::flow, Mode::update, 0);
+  }
+  constexpr Rule reads_params(const Step& step, std::size_t unit) const {
+    std::size_t nth = 0;
+    for (const Index g : s_->model.unit(unit)) {
+      const Access from = find(step, Space::params_whole, nth++);
+      if (from.mode != Mode::read || !holds(params_, from.index, g)) return Rule::whole;
+      const Params& slot = params_[from.index];
+      if (slot.torn || slot.updated != groups_[g].updated) return Rule::whole;
+    }
+    return Rule::none;
+  }
+  constexpr Rule forward(const Step& step, std::size_t unit) {
+    const Access kept = find(step, Space::activations);
+    if (!in_order(step) || kept.mode != Mode::write) return Rule::order;
+    if (kept.index >= activations_.size()) return Rule::bound;
+    activations_[kept.index] = {index(unit), step.micro_step};
+    ++cursor_;
+    return reads_params(step, unit);
+  }
+  constexpr Rule backward(const Step& step, std::size_t unit) {
+    const Access kept = find(step, Space::activations);
+    if (!in_order(step) || kept.mode != Mode::read) return Rule::order;
+    if (kept.index >= activations_.size()) return Rule::bound;
+    if (activations_[kept.index] != Activations{index(unit), step.micro_step}) return Rule::order;
+    activations_[kept.index] = {};
+    if (const Rule rule = reads_params(step, unit); rule != Rule::none) return rule;
+    std::size_t nth = 0;
+    for (const Index g : s_->model.unit(unit)) {
+      if (s_->model.group(g).frozen) continue;
+      const Access to = find(step, Space::grads_whole, nth++);
+      if (to.index >= whole_.size()) return Rule::bound;
+      Gradient& gradient = whole_[to.index];
+      if (!adds(gradient, to.mode, g, gradient.reduced)) return Rule::reduced_once;
+      gradient.group = g;
+      ++gradient.parts;
+      Parts& these = parts(g, step.micro_step);
+      if (these.given++ == 0) ++groups_[g].open;
+      if (these.given == these.expected) --groups_[g].open;
+    }
+    ++cursor_;
+    return Rule::none;
+  }
+  constexpr Rule reduce(const Step& step, std::size_t g) {
+    const Access from = find(step, Space::grads_whole);
+    if (!holds(whole_, from.index, g) || whole_[from.index].reduced) return Rule::reduced_once;
+    if (groups_[g].open != 0) return Rule::reduced_once;  // a backward has still to add
+    if ((step.op == Op::reduce_scatter) != s_->traits.shards_optimizer) return Rule::reduced_once;
+    Gradient& whole = whole_[from.index];
+    if (!s_->traits.shards_grads) {  // in place
+      if (from.mode != Mode::update) return Rule::reduced_once;
+      whole.reduced = true;
+      return Rule::none;
+    }
+    const Access to = find(step, Space::grads_shard);
+    if (from.mode != Mode::read || to.index != g) return Rule::reduced_once;
+    if (!adds(shard_[g], to.mode, g, shard_[g].replicated)) return Rule::reduced_once;
+    shard_[g] = Gradient{index(g), true, false, shard_[g].parts + whole.parts};
+    whole = Gradient{};
+    return Rule::none;
+  }
+  constexpr Rule all_reduce_replicas(const Step& step, std::size_t g) {
+    Gradient* gradient = reduced(step, g, Mode::update);
+    if (gradient == nullptr || gradient->replicated || !complete(*gradient)) {
+      return Rule::reduced_once;
+    }
+    gradient->replicated = true;
+    return Rule::none;
+  }
+  constexpr Rule square_norm(const Step& step, std::size_t g) {
+    if (!final(reduced(step, g, Mode::read)) || groups_[g].normed) return Rule::updated_once;
+    const Mode mode = normed_ == 0 ? Mode::write : Mode::update;
+    if (!touches(step, Space::control, mode, 0)) return Rule::updated_once;
+    groups_[g].normed = true;
+    ++normed_;
+    return Rule::none;
+  }
+  constexpr Rule combine(const Step& step) {
+    if (!s_->program.updates || combined_ || normed_ != with_gradient_) return Rule::updated_once;
+    const Mode mode = normed_ == 0 ? Mode::write : Mode::update;
+    if (!touches(step, Space::control, mode, 0)) return Rule::updated_once;
+    combined_ = true;
+    return Rule::none;
+  }
+  constexpr Rule update(const Step& step, std::size_t g) {
+    Gradient* gradient = reduced(step, g, Mode::read);
+    if (gradient == nullptr && !groups_[g].updated) return Rule::reduced_once;
+    if (!final(gradient) || groups_[g].updated) return Rule::updated_once;
+    if (!combined_ || !touches(step, Space::control, Mode::read, 0)) return Rule::updated_once;
+    if (!touches(step, Space::optimizer, Mode::update, g)) return Rule::updated_once;
+    const Index home = s_->home[g];
+    const bool in_place = home != nowhere;
+    const Space target = in_place ? Space::params_whole : Space::params_shard;
+    if (!touches(step, target, Mode::update, in_place ? home : g)) return Rule::updated_once;
+    if (in_place) params_[home] = Params{index(g), s_->traits.shards_optimizer, true};
+    *gradient = Gradient{};
+    groups_[g].updated = true;
+    return Rule::none;
+  }
+
+  const Schedule* s_ = nullptr;
+  Scratch<Params> params_{};             // [slot]
+  Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
+  Scratch<Activations> activations_{};
+  Scratch<Group> groups_{};
+  Scratch<Parts> parts_{};                      // [group * micro_steps + micro_step]
+  std::size_t cursor_ = 0;                      // place in the program
+  std::size_t normed_ = 0, with_gradient_ = 0;  // groups
+  bool combined_ = false;
+};
+
+}  // namespace zero::detail

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Races: checks the order of accesses, R5, R6, R9, R10. Shares no code with waits.hpp. Includes
+// schedule/ only.
+#pragma once
+
+#include <zero/schedule/detail/scratch.hpp>
+#include <zero/schedule/rules.hpp>
+#include <zero/schedule/schedule.hpp>
+
+namespace zero::detail {
+
+/// R9, as far as it speaks of waits.
+constexpr Finding check_waits(const Schedule& schedule) {
+  const Step* const steps = schedule.steps.data();
+  const std::size_t n = schedule.steps.size();
+  for (std::uint32_t i = 0; i < n; ++i) {
+    for (std::size_t t = 0; t < stream_count; ++t) {
+      const std::uint32_t wait = steps[i].waits[t];
+      if (wait == no_wait) continue;
+      const auto stream = static_cast<StreamId>(t);
+      const bool ok = wait < n && steps[wait].signals && steps[wait].stream == stream &&
+                      steps[i].stream != stream;
+      if (!ok) return {Rule::waits, i, wait, steps[i].subject};
+    }
+  }
+  return {};
+}
+
+/// R5, R6, R10, over two executions in a row.
+///
+/// Works from the end: `after[a].at[t]` is the first step of stream t that is ordered after a. A
+/// conflict of a and a later b is ordered if b is not before after[a].at[stream of b].
+class Races {
+ public:
+  /// Pre:     check_waits found nothing, and no access is beyond the extent of its space.
+  constexpr Finding check(const Schedule& schedule) {
+    order(schedule);
+    const Step* const steps = schedule.steps.data();
+    const auto n = static_cast<std::uint32_t>(schedule.steps.size());
+    std::size_t first[space_count + 1] = {};  // where a space begins in `last`
+    for (std::size_t s = 0; s < space_count; ++s) first[s + 1] = first[s] + schedule.extent[s];
+    buffers_.reset(first[space_count]);
+    Last* const last = buffers_.data();
+    for (std::uint32_t b = 0; b < 2 * n; ++b) {
+      const Step& step = steps[b % n];
+      const auto self = static_cast<std::size_t>(step.stream);
+      for (const Access& access : step) {
+        Last& buffer = last[first[static_cast<std::size_t>(access.space)] + access.index];
+        const bool reads = access.mode == Mode::read;
+        // The first execution is only remembered: the second has all its conflicts and more.
+        if (const std::uint32_t a = b < n ? no_wait : conflict(buffer, reads, self, b);
+            a != no_wait) {
+          const bool slot =
+              access.space == Space::params_whole && (manages(step.op) || manages(steps[a % n].op));
+          const Rule rule = a < n ? Rule::boundary : slot ? Rule::lifetime : Rule::no_race;
+          return {rule, a % n, b % n, step.subject};
+        }
+        // Reads before a write stay, since they are ordered before it.
+        if (reads) {
+          buffer.reads.at[self] = b;
+        } else {
+          buffer.write = b;
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct Row {
+    std::uint32_t at[stream_count] = {no_wait, no_wait, no_wait, no_wait};
+  };
+  struct Last {  // of each buffer
+    std::uint32_t write = no_wait;
+    Row reads{};
+  };
+
+  static constexpr bool manages(Op op) { return op == Op::gather || op == Op::release; }
+  static constexpr void lower(Row& row, const Row& by) {
+    for (std::size_t t = 0; t < stream_count; ++t) {
+      if (by.at[t] < row.at[t]) row.at[t] = by.at[t];
+    }
+  }
+  /// A step that conflicts with b, which is of stream `self`, and is not ordered before it.
+  constexpr std::uint32_t conflict(const Last& buffer, bool reads, std::size_t self,
+                                   std::uint32_t b) const {
+    const Row* const after = rows_.data();
+    if (const std::uint32_t a = buffer.write; a != no_wait && after[a].at[self] > b) return a;
+    if (reads) return no_wait;
+    for (const std::uint32_t a : buffer.reads.at) {
+      if (a != no_wait && after[a].at[self] > b) return a;
+    }
+    return no_wait;
+  }
+  constexpr void order(const Schedule& schedule) {
+    const Step* const steps = schedule.steps.data();
+    const auto n = static_cast<std::uint32_t>(schedule.steps.size());
+    rows_.reset(2 * std::size_t{n});
+    Row* const after = rows_.data();
+    Row next{};  // of each stream, in issue order
+    for (std::uint32_t a = 2 * n; a-- > 0;) {
+      const Step& step = steps[a % n];
+      const auto self = static_cast<std::size_t>(step.stream);
+      Row& row = after[a];
+      if (next.at[self] != no_wait) lower(row, after[next.at[self]]);
+      row.at[self] = next.at[self] = a;
+      for (const std::uint32_t wait : step.waits) {
+        if (wait == no_wait) continue;
+        const std::uint32_t target = wait < a % n ? a - a % n + wait : wait;
+        if (target < a) lower(after[target], row);  // else in the execution before the first
+      }
+    }
+  }
+
+  Scratch<Row> rows_{};
+  Scratch<Last> buffers_{};
+};
+
+}  // namespace zero::detail

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// ModelShape: which groups of parameters each unit reads. Includes schedule/ only.
+#pragma once
+
+#include <vector>
+#include <zero/schedule/shape_error.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero {
+
+/// Units and groups of a model. A unit is what computes; a group is what is gathered, reduced and
+/// updated together. Groups of one kind share slots.
+///
+/// Errors:  ShapeError if a unit reads more than max_groups groups, or an index needs more than
+///          16 bits, or a unit or group is named that does not exist.
+class ModelShape {
+ public:
+  struct Unit {
+    Index groups[max_groups] = {};
+    Index count = 0;
+    constexpr const Index* begin() const { return groups; }
+    constexpr const Index* end() const { return groups + count; }
+  };
+  struct Group {
+    Index owner = nowhere;  // the first unit that reads it
+    Index readers = 0;      // units that read it
+    Index kind = 0;
+    bool frozen = false;  // gathered and released like the others, but has no gradient
+  };
+
+  constexpr ModelShape() = default;
+  /// A chain of `units` units; unit u reads group u.
+  constexpr explicit ModelShape(std::size_t units) {
+    units_.reserve(units);
+    groups_.reserve(units);
+    for (std::size_t u = 0; u < units; ++u) reads(add_unit(), add_group());
+  }
+
+  constexpr std::size_t add_unit() {
+    if (units_.size() + 1 >= nowhere) throw ShapeError("zero: a model has at most 65534 units");
+    units_.push_back(Unit{});
+    return units_.size() - 1;
+  }
+  constexpr std::size_t add_group(std::size_t kind = 0) {
+    if (groups_.size() + 1 >= nowhere) throw ShapeError("zero: a model has at most 65534 groups");
+    if (kind >= nowhere) throw ShapeError("zero: a model has at most 65534 kinds of groups");
+    groups_.push_back(Group{nowhere, 0, static_cast<Index>(kind), false});
+    return groups_.size() - 1;
+  }
+  /// Declares that `unit` reads `group`: its own weights, tied weights, a norm of the next block.
+  constexpr ModelShape& reads(std::size_t unit, std::size_t group) {
+    if (unit >= units_.size()) throw ShapeError("zero: ModelShape::reads: no such unit");
+    Unit& u = units_[unit];
+    Group& g = existing(group);
+    for (const Index old : u) {
+      if (old == group) return *this;
+    }
+    if (u.count == max_groups) {
+      throw ShapeError("zero: a unit reads at most 4 groups; join groups or split the unit");
+    }
+    u.groups[u.count++] = static_cast<Index>(group);
+    ++g.readers;
+    if (unit < g.owner) g.owner = static_cast<Index>(unit);
+    return *this;
+  }
+  constexpr ModelShape& freeze(std::size_t group) {
+    existing(group).frozen = true;
+    return *this;
+  }
+  constexpr ModelShape& kind(std::size_t group, std::size_t kind) {
+    if (kind >= nowhere) throw ShapeError("zero: a model has at most 65534 kinds of groups");
+    existing(group).kind = static_cast<Index>(kind);
+    return *this;
+  }
+
+  constexpr std::size_t units() const { return units_.size(); }
+  constexpr std::size_t groups() const { return groups_.size(); }
+  constexpr const Unit& unit(std::size_t u) const { return units_[u]; }
+  constexpr const Group& group(std::size_t g) const { return groups_[g]; }
+
+ private:
+  constexpr Group& existing(std::size_t group) {
+    if (group >= groups_.size()) throw ShapeError("zero: ModelShape: no such group");
+    return groups_[group];
+  }
+
+  std::vector<Unit> units_{};
+  std::vector<Group> groups_{};
+};
+
+/// Embedding, `layers` blocks, head. With `tied` the head reads the embedding's group as well.
+constexpr ModelShape transformer(std::size_t layers, bool tied) {
+  ModelShape model(layers + 2);
+  model.kind(0, 1).kind(layers + 1, 2);
+  if (tied) model.reads(layers + 1, 0);
+  return model;
+}
+
+}  // namespace zero

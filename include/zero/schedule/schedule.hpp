@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Schedule: what all ranks do in one execution of a program. Includes schedule/ only.
+#pragma once
+
+#include <vector>
+#include <zero/schedule/model_shape.hpp>
+#include <zero/schedule/program.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero {
+
+/// What a stage does, as far as it decides where data lives and when a gradient is complete.
+struct StageTraits {
+  bool shards_params = false, shards_grads = false, shards_optimizer = false;
+  bool replicates = false;  // groups of ranks hold replicas of the shards
+  bool takes_turns =
+      false;  // collectives run one by one in issue order, whatever their communicator
+  friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
+};
+
+/// The steps of one execution of a program, the same on every rank, in issue order.
+struct Schedule {
+  ModelShape model{};
+  StageTraits traits{};
+  Program program{};
+  Index extent[space_count] = {};  // number of buffers in each space
+  std::vector<Index> home{};       // [group] slot of params_whole where it always is, or nowhere
+  std::vector<Step> steps{};
+};
+
+constexpr std::size_t extent(const Schedule& schedule, Space space) {
+  return schedule.extent[static_cast<std::size_t>(space)];
+}
+
+}  // namespace zero

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The words of a schedule: operations, streams, buffers and steps. Includes the standard library
+// only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zero {
+
+using Index = std::uint16_t;  // a unit, group, slot or micro-step
+inline constexpr Index nowhere = 0xFFFF;
+inline constexpr std::uint32_t no_wait = ~std::uint32_t{0};
+inline constexpr std::size_t max_groups = 4;     // groups of parameters that one unit may read
+inline constexpr std::size_t max_accesses = 10;  // buffers that one step may touch
+
+/// In-order queues. Steps of one stream run in the order in which they are issued.
+enum class StreamId : std::uint8_t { compute, gather, reduce, replicate };
+inline constexpr std::size_t stream_count = 4;
+constexpr const char* name_of(StreamId stream) {
+  constexpr const char* names[stream_count] = {"compute", "gather", "reduce", "replicate"};
+  return names[static_cast<std::size_t>(stream)];
+}
+
+/// Where data lives; the comment says what the index counts.
+enum class Space : std::uint8_t {
+  params_shard,  // [group] this rank's part; exists only where parameters are sharded
+  params_whole,  // [slot]
+  grads_whole,   // [slot]
+  grads_shard,   // [group] exists only where gradients are sharded
+  optimizer,     // [group]
+  activations,   // [unit, or unit and micro-step] what a forward keeps for its backward
+  flow,          // [0] what one unit passes to the next, forward and backward
+  control,       // [0] squared norm and finite check of all gradients
+  device,        // [0] the room on the device that collectives need, where they must take turns
+};
+inline constexpr std::size_t space_count = 9;
+
+/// How a step touches a buffer. For gradients and control, `write` begins a sum and `update` adds.
+enum class Mode : std::uint8_t { none, read, write, update };
+
+/// What a step does. Forward and backward act on a unit, combine on everything, the others on a
+/// group.
+enum class Op : std::uint8_t {
+  none,
+  gather,
+  release,
+  forward,
+  backward,
+  reduce_scatter,
+  all_reduce,
+  all_reduce_replicas,
+  square_norm,
+  combine,
+  update,
+};
+inline constexpr std::size_t op_count = 11;
+
+struct Operand {
+  Space space{};
+  Mode mode = Mode::none;
+};
+struct OpInfo {
+  const char* name;
+  StreamId stream;
+  Operand operands[4];
+};
+
+/// What every operation reads and writes. One rule completes the table: the shard of what is not
+/// sharded is the whole, so ZeRO-1 gathers and reduces in place.
+inline constexpr OpInfo op_table[op_count] = {
+    {"none", StreamId::compute, {}},
+    {"gather",
+     StreamId::gather,
+     {{Space::params_shard, Mode::read}, {Space::params_whole, Mode::write}}},
+    {"release", StreamId::compute, {{Space::params_whole, Mode::write}}},
+    {"forward",
+     StreamId::compute,
+     {{Space::params_whole, Mode::read},
+      {Space::activations, Mode::write},
+      {Space::flow, Mode::update}}},
+    {"backward",
+     StreamId::compute,
+     {{Space::params_whole, Mode::read},
+      {Space::grads_whole, Mode::update},
+      {Space::activations, Mode::read},
+      {Space::flow, Mode::update}}},
+    {"reduce_scatter",
+     StreamId::reduce,
+     {{Space::grads_whole, Mode::read}, {Space::grads_shard, Mode::update}}},
+    {"all_reduce", StreamId::reduce, {{Space::grads_whole, Mode::update}}},
+    {"all_reduce_replicas", StreamId::replicate, {{Space::grads_shard, Mode::update}}},
+    {"square_norm",
+     StreamId::reduce,
+     {{Space::grads_shard, Mode::read}, {Space::control, Mode::update}}},
+    {"combine", StreamId::reduce, {{Space::control, Mode::update}}},
+    {"update",
+     StreamId::compute,
+     {{Space::grads_shard, Mode::read},
+      {Space::control, Mode::read},
+      {Space::optimizer, Mode::update},
+      {Space::params_shard, Mode::update}}},
+};
+constexpr const OpInfo& info(Op op) { return op_table[static_cast<std::size_t>(op)]; }
+constexpr bool computes(Op op) { return op == Op::forward || op == Op::backward; }
+constexpr bool communicates(Op op) {
+  return op == Op::gather || op == Op::reduce_scatter || op == Op::all_reduce ||
+         op == Op::all_reduce_replicas || op == Op::combine;
+}
+
+struct Access {
+  Space space{};
+  Mode mode = Mode::none;
+  Index index = nowhere;
+  friend constexpr bool operator==(const Access&, const Access&) = default;
+};
+
+/// One line of a schedule. An executor waits for `waits`, runs `op` on the accesses and, if the
+/// step signals, records an event. `waits[t]` names the step of stream t that must be complete; if
+/// it is not earlier than this one, its previous execution is meant, which is what an event's
+/// latest record is. So a schedule is a cycle, and the boundary of two training steps costs
+/// nothing.
+struct Step {
+  Op op = Op::none;
+  StreamId stream = StreamId::compute;
+  Index subject = 0;  // unit or group
+  Index micro_step = 0;
+  std::uint8_t access_count = 0;
+  bool signals = false;
+  std::uint32_t waits[stream_count] = {no_wait, no_wait, no_wait, no_wait};
+  Access accesses[max_accesses] = {};
+
+  constexpr const Access* begin() const { return accesses; }
+  constexpr const Access* end() const { return accesses + access_count; }
+  friend constexpr bool operator==(const Step&, const Step&) = default;
+};
+static_assert(sizeof(Step) == 64, "a step fills one cache line");
+
+}  // namespace zero

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// WaitFinder: the waits of a schedule, from what its steps read and write. Includes schedule/ only.
+#pragma once
+
+#include <zero/schedule/detail/scratch.hpp>
+#include <zero/schedule/schedule.hpp>
+
+namespace zero {
+
+/// Sets `waits` and `signals` of every step so that conflicting accesses are ordered, within one
+/// execution and across the boundary to the next, and so that no wait implies another.
+///
+/// Each stream keeps a vector clock: per stream, the latest step that it knows to be complete.
+/// A step waits for the latest conflicting step of each other stream that its own clock and the
+/// other waits do not cover. The program is walked twice; the second walk sees the first as its
+/// previous execution, and finds the waits of the steady state.
+///
+/// Allocates: only if it never saw as many steps and buffers.
+/// Source:    vector clocks, Mattern 1989; shadow state per buffer, Flanagan and Freund 2009.
+class WaitFinder {
+ public:
+  constexpr void find(Schedule& schedule) {
+    Step* const steps = schedule.steps.data();
+    const auto n = static_cast<std::uint32_t>(schedule.steps.size());
+    std::size_t first[space_count + 1] = {};  // where a space begins in `shadows`
+    for (std::size_t s = 0; s < space_count; ++s) first[s + 1] = first[s] + schedule.extent[s];
+    buffers_.reset(first[space_count]);
+    implied_.reset(2 * std::size_t{n} + 1);
+    Shadow* const shadows = buffers_.data();
+    Clock* const known = implied_.data();  // what each step implies when it is complete
+    Clock clocks[stream_count] = {};
+
+    for (std::uint32_t id = 1; id <= 2 * n; ++id) {
+      Step& step = steps[(id - 1) % n];
+      const auto self = static_cast<std::size_t>(step.stream);
+      Clock& mine = clocks[self];
+      Clock need{};
+      for (const Access& access : step) {
+        const auto space = static_cast<std::size_t>(access.space);
+        if (access.index >= schedule.extent[space]) continue;  // the rules will say so
+        Shadow& shadow = shadows[first[space] + access.index];
+        if (need.at[shadow.writer] < shadow.write) need.at[shadow.writer] = shadow.write;
+        if (access.mode == Mode::read) {
+          shadow.reads.at[self] = id;
+          continue;
+        }
+        for (std::size_t t = 0; t < stream_count; ++t) {
+          if (need.at[t] < shadow.reads.at[t]) need.at[t] = shadow.reads.at[t];
+        }
+        shadow.write = id;  // reads before it stay, since whoever knows the write knows them
+        shadow.writer = self;
+      }
+      mine.at[self] = id;
+      if (id > n) step.signals = false;
+      const Clock before = mine;
+      for (std::size_t t = 0; t < stream_count; ++t) {
+        if (id > n) step.waits[t] = no_wait;
+        bool covered = need.at[t] <= before.at[t];
+        for (std::size_t v = 0; v < stream_count && !covered; ++v) {
+          covered = v != t && need.at[v] > before.at[v] && known[need.at[v]].at[t] >= need.at[t];
+        }
+        if (covered) continue;
+        const Clock& theirs = known[need.at[t]];
+        for (std::size_t v = 0; v < stream_count; ++v) {
+          if (mine.at[v] < theirs.at[v]) mine.at[v] = theirs.at[v];
+        }
+        if (id > n) step.waits[t] = (need.at[t] - 1) % n;
+      }
+      known[id] = mine;
+    }
+    for (std::uint32_t i = 0; i < n; ++i) {
+      for (const std::uint32_t wait : steps[i].waits) {
+        if (wait != no_wait) steps[wait].signals = true;
+      }
+    }
+  }
+
+ private:
+  struct Clock {  // steps are counted from 1; 0 = none
+    std::uint32_t at[stream_count] = {};
+  };
+  struct Shadow {  // of one buffer
+    Clock reads{};
+    std::uint32_t write = 0;
+    std::size_t writer = 0;
+  };
+  detail::Scratch<Shadow> buffers_{};
+  detail::Scratch<Clock> implied_{};
+};
+
+constexpr void find_waits(Schedule& schedule) { WaitFinder{}.find(schedule); }
+
+}  // namespace zero

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compiles each header alone, included twice, in a file of its own; a header is a case.
+# usage: headers.sh INCLUDE_DIR COMPILER OPTION...
+source "$(dirname "$0")/cases.sh"
+include=$1
+shift
+export include compile="$* -std=c++20 -I$include"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export work
+
+check() {
+  local name=${1//\//_}
+  printf '#include <%s>\n#include <%s>\n' "$1" "$1" >"$work/$name.cpp"
+  if $compile "$work/$name.cpp" -o "$work/$name.o" >"$work/$name.log" 2>&1; then
+    echo "$1" >>"$work/good"
+  else
+    printf 'FAILED: %s\n%s\n' "$1" "$(head -n 30 "$work/$name.log")"
+  fi
+}
+export -f check
+
+headers=$(cd "$include" && find zero -name '*.hpp' | sort)
+declare_cases "$(grep -c . <<<"$headers")"
+xargs -P 2 -I{} bash -c 'check {}' <<<"$headers"
+passed=$(cat "$work/good" 2>/dev/null | wc -l)
+finish
