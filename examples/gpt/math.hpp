@@ -21,6 +21,9 @@ namespace gpt {
 
 using Size = std::int64_t;
 
+/// The ranks are the threads: a library that started more for each product would only disturb them.
+inline void use_one_thread_for_math() { openblas_set_num_threads(1); }
+
 enum class Transpose : bool { no, yes };
 
 /// c [m, n] = alpha * op(a) [m, k] * op(b) [k, n] + beta * c; lda, ldb, ldc are row strides in

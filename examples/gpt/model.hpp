@@ -20,9 +20,9 @@ inline constexpr Size byte_values = 256;
 
 /// Sizes of the model. `heads` divides `width`.
 struct Config {
-  Size layers = 6;
-  Size width = 128;
-  Size heads = 4;
+  Size layers = 4;
+  Size width = 160;
+  Size heads = 5;
   Size context = 64;  // longest sequence, in bytes
 
   constexpr Size inner() const { return 4 * width; }
@@ -68,20 +68,22 @@ struct Head {
 };
 
 /// A start value: a pure function of the tensor's name, the element and the seed, alike on all
-/// ranks. Gains start at 1, matrices uniform with deviation 0.02, those that end a residual branch
-/// with less. Source:  Radford et al., Language models are unsupervised multitask learners, 2019,
+/// ranks. Gains are 1, the rest uniform around 0. The logits begin near 0, so that the first loss
+/// is about ln 256; the ends of residual branches begin small, so that a deep model begins as a
+/// shallow one. Source:  Radford et al., Language models are unsupervised multitask learners, 2019,
 /// section 2.3.
 inline float initial_value(std::string_view name, std::size_t element, std::uint64_t seed,
                            const Config& config) {
   if (name.ends_with("norm.weight")) return 1.0f;
+  float deviation = 0.75f / std::sqrt(static_cast<float>(config.width));
+  if (name.ends_with("byte.weight") || name.ends_with("position.weight")) deviation = 0.3f;
+  if (name.ends_with("logits.weight")) deviation = 0.02f;
+  if (name.ends_with("attention.out.weight") || name.ends_with("mlp.down.weight"))
+    deviation /= std::sqrt(2.0f * static_cast<float>(config.layers));
   std::uint64_t bits = seed;
   for (const char letter : name) bits = mix(bits, static_cast<std::uint64_t>(letter));
   const float uniform = static_cast<float>(mix(bits, element) >> 40) * 0x1p-23f - 1.0f;  // [-1, 1)
-  const bool ends_branch =
-      name.ends_with("attention.out.weight") || name.ends_with("mlp.down.weight");
-  const float deviation =
-      ends_branch ? 0.02f / std::sqrt(2.0f * static_cast<float>(config.layers)) : 0.02f;
-  return uniform * deviation * 1.7320508f;
+  return uniform * deviation * 1.7320508f;  // a uniform number in [-1, 1) deviates by 1 / sqrt(3)
 }
 
 /// What one block's forward leaves for its backward.

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The command line of the training programs. Includes std and headers beside it.
+// The command line of the training programs. Includes zero/device and headers beside it.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <zero/device/host_stream.hpp>
 
 #include "model.hpp"
 #include "text.hpp"
@@ -16,21 +20,29 @@ namespace gpt {
 struct Options {
   Size ranks = 4;
   Size stage = 3;
-  Size layers = 6;
-  Size width = 128;
-  Size heads = 4;
-  Size context = 64;
+  Size layers = Config{}.layers;
+  Size width = Config{}.width;
+  Size heads = Config{}.heads;
+  Size context = Config{}.context;
   Size sequences = 4;
-  Size micro_steps = 2;
-  Size steps = 200;
+  Size micro_steps = 1;
+  Size steps = 250;
   Size sample = 400;
   Size seed = 1;
   double learning_rate = 3e-3;
-  std::string streams = "asynchronous";
+  zero::StreamMode streams = zero::StreamMode::asynchronous;
   std::string text = default_text;
   bool help = false;
 
   Config config() const { return {layers, width, heads, context}; }
+
+  /// Rises for a tenth of the steps, then falls to a tenth along a cosine.
+  float learning_rate_at(Size step) const {
+    const double all = static_cast<double>(steps), now = static_cast<double>(step), rise = all / 10;
+    if (now < rise) return static_cast<float>(learning_rate * std::min(1.0, (now + 1) / rise));
+    const double fallen = (now - rise) / (all - rise);  // 0 to 1
+    return static_cast<float>(learning_rate * (0.55 + 0.45 * std::cos(3.141592653589793 * fallen)));
+  }
 };
 
 namespace detail {
@@ -55,6 +67,14 @@ inline constexpr IntegerOption integer_options[] = {
     {"sample", &Options::sample, 0, 100000, "bytes of text to write at the end"},
     {"seed", &Options::seed, 0, 1000000000, "decides start values, batches and the sample"}};
 
+struct StreamModeName {
+  std::string_view name;
+  zero::StreamMode mode;
+};
+inline constexpr StreamModeName stream_modes[] = {{"inline", zero::StreamMode::inline_run},
+                                                  {"asynchronous", zero::StreamMode::asynchronous},
+                                                  {"shuffled", zero::StreamMode::shuffled}};
+
 /// The whole of `text` as a number, or a UsageError that says what was expected.
 template <class Number>
 Number parse_number(const std::string& name, std::string_view text, Number least, Number most,
@@ -78,10 +98,12 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
   if (name == "learning-rate") {
     options.learning_rate = parse_number(name, value, 0.0, 1.0, "a number from 0 to 1");
   } else if (name == "streams") {
-    if (value != "inline" && value != "asynchronous" && value != "shuffled")
+    const auto* const mode = std::find_if(std::begin(stream_modes), std::end(stream_modes),
+                                          [&](const StreamModeName& m) { return m.name == value; });
+    if (mode == std::end(stream_modes))
       throw UsageError("--streams takes inline, asynchronous or shuffled, not '" +
                        std::string(value) + "'.");
-    options.streams = value;
+    options.streams = mode->mode;
   } else if (name == "text") {
     options.text = value;
   } else {
@@ -128,8 +150,7 @@ inline std::string usage(std::string_view program) {
   for (const detail::IntegerOption& option : detail::integer_options)
     line(std::string(option.name), option.meaning, std::to_string(defaults.*option.member));
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
-  line("streams", "how ranks run their streams: inline, asynchronous or shuffled",
-       defaults.streams);
+  line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
   line("text", "a file, or a folder whose files are read", defaults.text);
   return text;
 }

@@ -23,6 +23,12 @@ class Progress {
         steps_(steps),
         tokens_per_step_(tokens_per_step),
         terminal_(isatty(fileno(out)) == 1) {}
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// Leaves a line that was begun, so that an error stands on one of its own.
+  ~Progress() {
+    if (line_is_open_) std::fputc('\n', out_);
+  }
 
   /// Tells that `step` (from 0) is done.
   void update(Size step, double loss) {
@@ -35,16 +41,15 @@ class Progress {
     drawn_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
     const double done = static_cast<double>(step + 1);
-    std::fprintf(out_, "%s%s  step %*lld/%lld  loss %.4f  %8.0f tokens/s  %4.0f s left%s",
+    line_is_open_ = terminal_ && !last;
+    std::fprintf(out_, "%s%-5s  step %*lld/%lld  loss %.4f  %8.0f tokens/s  %4.0f s left%s",
                  terminal_ ? "\r" : "", name_, digits(steps_), static_cast<long long>(step + 1),
                  static_cast<long long>(steps_), loss,
                  done * static_cast<double>(tokens_per_step_) / seconds,
                  seconds / done * static_cast<double>(steps_ - step - 1),
-                 terminal_ && !last ? "" : "\n");
+                 line_is_open_ ? "" : "\n");
     std::fflush(out_);
   }
-
-  double seconds() const { return std::chrono::duration<double>(drawn_ - begin_).count(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -54,7 +59,7 @@ class Progress {
   std::FILE* out_;
   const char* name_;
   Size steps_, tokens_per_step_;
-  bool terminal_;
+  bool terminal_, line_is_open_ = false;
   Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 

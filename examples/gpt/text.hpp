@@ -106,4 +106,9 @@ inline char printable(std::uint8_t byte) {
   return byte == '\n' || (byte >= 0x20 && byte < 0x7f) ? static_cast<char>(byte) : '.';
 }
 
+inline std::string printable(std::string text) {
+  for (char& c : text) c = printable(static_cast<std::uint8_t>(c));
+  return text;
+}
+
 }  // namespace gpt

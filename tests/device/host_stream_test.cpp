@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(an_inline_stream_waits_on_the_calling_thread) {
 }
 
 BOOST_AUTO_TEST_CASE(several_threads_may_enqueue_on_one_stream) {
-  HostDevice device({.mode = StreamMode::asynchronous, .queue_capacity = 8});
+  HostDevice device({.mode = StreamMode::asynchronous, .queue_capacity = 2});
   auto& stream = device.make_stream("a");
   std::uint64_t sum = 0;
   std::vector<std::thread> threads;

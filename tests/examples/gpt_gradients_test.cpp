@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "../../examples/gpt/model.hpp"
-#include "../../examples/gpt/text.hpp"
-#include "../../examples/gpt/widen.hpp"
+#include "gpt/model.hpp"
+#include "gpt/text.hpp"
+#include "gpt/widen.hpp"
 
 namespace {
 
@@ -88,8 +88,10 @@ void backward(const gpt::Config& c, const Network<Real>& w, const Network<Real>&
 
 /// Weights that are large enough for every path, above all the attention's, to matter.
 float spread_out(std::string_view name, std::size_t element) {
-  return gpt::initial_value(name, element, 7, small) *
-         (name.ends_with("norm.weight") ? 1.0f : 12.0f);
+  const float start = gpt::initial_value(name, element, 7, small);
+  return name.ends_with("norm.weight")     ? start
+         : name.ends_with("logits.weight") ? 12 * start
+                                           : 2 * start;
 }
 
 gpt::Batch some_bytes(const gpt::Config& c, Size count = sequences) {

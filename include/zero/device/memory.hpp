@@ -84,7 +84,8 @@ class Arena {
     }
   }
 
-  /// A buffer of `count` elements, not initialised; without memory, its data are null.
+  /// A buffer of `count` elements, not initialised. Its data are null without memory, or if it is
+  /// empty.
   ///
   /// Errors:  ContractError if the block is too small for it.
   template <class T>
@@ -94,6 +95,7 @@ class Arena {
         "Arena::take: the elements must be trivially copyable, since nobody constructs or "
         "destroys them");
     static_assert(alignof(T) <= memory_alignment);
+    if (count == 0) return {};
     const std::size_t gap = (memory_alignment - used_ % memory_alignment) % memory_alignment;
     const std::size_t left = capacity_ - used_;
     if (left < gap || count > (left - gap) / sizeof(T)) {

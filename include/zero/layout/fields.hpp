@@ -148,14 +148,17 @@ std::vector<TensorSpec> specs_of(const Config& config) {
   return specs;
 }
 
-/// A view of one unit: the member of tensor i becomes Tensor<T>(pointer_of(i), its shape).
+/// A view of one unit: the member of tensor i becomes Tensor<T>(pointer_of(i), its shape), or stays
+/// empty where the pointer is null.
 /// Allocates nothing.
 template <template <class> class Kind, class T, class Config, class PointerOf>
 constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of) {
   Kind<T> view{};
   std::size_t i = 0;
-  detail::fields_of<Kind, T>(config).for_each(
-      [&](const auto& field) { view.*field.member = Tensor<T>(pointer_of(i++), field.shape); });
+  detail::fields_of<Kind, T>(config).for_each([&](const auto& field) {
+    T* const data = pointer_of(i++);
+    if (data != nullptr) view.*field.member = Tensor<T>(data, field.shape);
+  });
   return view;
 }
 

@@ -43,7 +43,8 @@ BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t state
   BytesHeld most;
   std::size_t home = 0;
   const Schedule& any = *schedules.front();
-  const std::size_t ranks = parameters.groups().front().layout.ranks();
+  const std::size_t ranks =
+      parameters.groups().empty() ? 1 : parameters.groups().front().layout.ranks();
   for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
     if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
   }
@@ -81,7 +82,7 @@ template <class T>
 BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule, std::size_t ranks,
                              std::size_t replicas) {
   const ElementsSent sent =
-      elements_sent(schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
+      traffic(schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
   const std::size_t world_size = ranks * replicas;
   const std::size_t block = Control::block_size(parameters.units().size(),
                                                 parameters.tensors().size(), world_size);

@@ -3,13 +3,17 @@
 // What decides whether and how a step is applied: norm, finite check, agreement of the ranks.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
+#include <zero/base/error.hpp>
+#include <zero/schedule/hash.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero {
@@ -27,12 +31,12 @@ class Control {
  public:
   /// Numbers in the block: a multiple of the ranks, so that each sums an equal part.
   static constexpr std::size_t block_size(std::size_t units, std::size_t tensors, std::size_t ranks) {
-    return (1 + 4 * units + tensors + ranks - 1) / ranks * ranks;
+    return (1 + 2 * (2 * units + 1) + tensors + ranks - 1) / ranks * ranks;
   }
 
   /// `block` [block_size] and `norms` [groups] are buffers that outlive this object.
   Control(std::span<double> block, std::span<double> norms, std::size_t units, std::size_t tensors)
-      : block_(block), norms_(norms), ran_(2 * units, 0), noted_(tensors, false),
+      : block_(block), norms_(norms), ran_(2 * units + 1, 0), noted_(tensors, false),
         present_(tensors, false), counters_(tensors, 0) {
     for (double& norm : norms_) norm = 0;
   }
@@ -45,18 +49,40 @@ class Control {
   /// Order matters, so that two ranks agree only if they ran the same in the same micro-steps.
   void ran(std::size_t unit, Op op, std::size_t micro_step) {
     std::uint32_t& trace = ran_[2 * unit + (op == Op::backward)];
-    trace = (trace * 31 + static_cast<std::uint32_t>(micro_step) + 1) % trace_limit;
+    trace = (trace * 647'993 + static_cast<std::uint32_t>(micro_step) + 1) % trace_limit;
+  }
+  /// What the step is to be finished with.
+  ///
+  /// Errors:  ContractError for a divisor that is no positive float, or a limit that is no limit.
+  void finish(double divisor, double max_norm) {
+    if (!(divisor >= std::numeric_limits<float>::min() && divisor <= largest)) {
+      throw ContractError("zero: finish: the divisor is " + std::to_string(divisor) +
+                          "; pass a positive number, or 0 for the number of ranks");
+    }
+    if (!(max_norm >= 0)) {
+      throw ContractError("zero: finish: max_norm is " + std::to_string(max_norm) +
+                          "; pass a positive number, or leave it out");
+    }
+    wanted_divisor_ = divisor;
+    wanted_max_norm_ = max_norm;
+    Hasher hasher;
+    hasher.mix(std::bit_cast<std::uint64_t>(divisor));
+    hasher.mix(std::bit_cast<std::uint64_t>(max_norm));
+    ran_.back() = static_cast<std::uint32_t>(hasher.value() % trace_limit);
   }
   void has_gradient(std::size_t tensor) { noted_[tensor] = true; }
   bool noted(std::size_t tensor) const { return noted_[tensor]; }
 
   // On the stream of Op::combine.
   void set_square_norm(std::size_t group, double value) { norms_[group] = value; }
-  /// Replicas hold the same gradients: only one of them contributes to the norm.
-  void pack(bool contributes_norm) {
+  /// Replicas hold the same gradients: only one of them contributes to the norm. A rank whose
+  /// gradients are incomplete, since computing them failed, makes all ranks skip.
+  void pack(bool contributes_norm, bool failed) {
     double sum = 0;
     for (const double norm : norms_) sum += norm;
-    block_[0] = contributes_norm ? sum : 0;
+    block_[0] = failed             ? std::numeric_limits<double>::quiet_NaN()
+                : contributes_norm ? sum
+                                   : 0;
     double* at = block_.data() + 1;
     for (const double trace : ran_) {
       *at++ = trace;
@@ -66,18 +92,19 @@ class Control {
     std::fill(at, block_.data() + block_.size(), 0.0);
   }
   std::span<double> block() { return block_; }
-  void decide(std::size_t world_size, double divisor, double max_norm) {
+  void decide(std::size_t world_size) {
     const double ranks = static_cast<double>(world_size);
     disagreement_ = no_disagreement;
     const double* at = block_.data() + 1;
     for (std::size_t i = 0; i < ran_.size(); ++i, at += 2) {
       if (at[0] * at[0] != ranks * at[1] && disagreement_ == no_disagreement) disagreement_ = i;
     }
-    divisor_ = divisor;
-    const bool finite = std::isfinite(block_[0]);
-    norm_ = finite ? std::sqrt(block_[0]) / std::fabs(divisor)
-                   : std::numeric_limits<double>::infinity();
-    clip_ = norm_ > max_norm ? max_norm / norm_ : 1;
+    divisor_ = wanted_divisor_;
+    norm_ = std::sqrt(block_[0]) / divisor_;
+    // A larger norm than this may be finite and yet have an element that is not, once divided.
+    const bool finite = norm_ <= largest;
+    if (!finite) norm_ = std::numeric_limits<double>::infinity();
+    clip_ = norm_ > wanted_max_norm_ ? wanted_max_norm_ / norm_ : 1;
     applied_ = finite && disagreement_ == no_disagreement;
     for (std::size_t t = 0; t < present_.size(); ++t) {
       present_[t] = at[t] != 0;
@@ -93,6 +120,7 @@ class Control {
   double clip() const { return clip_; }
   bool present(std::size_t tensor) const { return present_[tensor]; }
   bool agreed() const { return disagreement_ == no_disagreement; }
+  bool options_differ() const { return disagreement_ + 1 == ran_.size(); }
   std::size_t disagreeing_unit() const { return disagreement_ / 2; }
   Op disagreeing_op() const { return disagreement_ % 2 == 0 ? Op::forward : Op::backward; }
 
@@ -105,14 +133,16 @@ class Control {
  private:
   static constexpr std::size_t no_disagreement = ~std::size_t{0};
   static constexpr std::uint32_t trace_limit = 1U << 20;  // squares summed over 8192 ranks are exact
+  static constexpr double largest = std::numeric_limits<float>::max();
 
   std::span<double> block_, norms_;
-  std::vector<std::uint32_t> ran_;  // [unit][forward, backward]
+  std::vector<std::uint32_t> ran_;  // [unit][forward, backward], and how the step is finished
   std::vector<bool> noted_, present_;
   std::vector<std::int64_t> counters_;
   std::int64_t step_ = 0;
   std::size_t disagreement_ = no_disagreement;
   double norm_ = 0, divisor_ = 1, clip_ = 1;
+  double wanted_divisor_ = 1, wanted_max_norm_ = 0;
   bool applied_ = false;
 };
 

@@ -79,7 +79,9 @@ class ParameterTable {
     const auto at = by_name_.find(name);
     if (at == by_name_.end()) {
       throw ContractError("zero: no tensor is called '" + std::string(name) +
-                          "'; names are unit.tensor, such as '" + tensors_.front().name + "'");
+                          "'; names are unit.tensor" +
+                          (tensors_.empty() ? ", but the model has no tensors"
+                                            : ", such as '" + tensors_.front().name + "'"));
     }
     return tensors_[at->second];
   }
@@ -122,7 +124,7 @@ class ParameterTable {
     }
     if (members.empty()) return;
     const std::size_t g = shape_.add_group(2 * kind + (fixed ? 1 : 0));
-    shape_.reads(u, g);
+    reads_group(unit.name, u, g);
     if (fixed) shape_.freeze(g);
     groups_.push_back({u, fixed, std::move(members), FlatLayout(sizes, ranks, alignment)});
   }
@@ -135,9 +137,19 @@ class ParameterTable {
       throw ContractError("zero::model: unit '" + units_[u].name + "' reads '" + other +
                           "', which is not another unit of the model; check the name");
     }
-    units_[u].reads.push_back(v);
+    std::vector<std::size_t>& reads = units_[u].reads;
+    if (std::find(reads.begin(), reads.end(), v) != reads.end()) return;
+    reads.push_back(v);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].unit == v) shape_.reads(u, g);
+      if (groups_[g].unit == v) reads_group(units_[u].name, u, g);
+    }
+  }
+  void reads_group(const std::string& name, std::size_t u, std::size_t g) {
+    try {
+      shape_.reads(u, g);
+    } catch (const ShapeError& error) {
+      throw ContractError(std::string(error.what()) + " (unit '" + name + "'; its trained and its frozen "
+                          "tensors are one group each, those of a unit that it reads as well)");
     }
   }
 

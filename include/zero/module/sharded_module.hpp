@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,8 @@ class ShardedModule {
   static_assert(proven<StageType>);
   static_assert(Optimizer<OptimizerType>);
   static_assert(Communicator<Comm>);
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>,
+                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16.");
   using Engine = detail::Engine<StageType, OptimizerType, Comm, T>;
 
  public:
@@ -41,7 +44,9 @@ class ShardedModule {
   ShardedModule(ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
                 ModuleOptions options)
       : model_(std::move(model)),
-        engine_(make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizer), options) {}
+        engine_(make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizer), options) {
+    if (options.poison) clear();  // the padding stays NaN
+  }
 
   /// Begins a training step.
   TrainingStep<ShardedModule> begin_step(const StepOptions& options = {}) { return {*this, options}; }
@@ -143,6 +148,15 @@ class ShardedModule {
   detail::KeptState<Comm, typename Engine::Buffers, T> kept() {
     return {parameters(), engine_.mesh(), engine_.buffers(), schedule()};
   }
+  void clear() {
+    const auto zero = [](std::size_t) { return 0.0F; };
+    for (const TensorInfo& tensor : parameters().tensors()) {
+      kept().set_weights(tensor, zero);
+      for (std::size_t k = 0; k < OptimizerType::states && !tensor.frozen; ++k) {
+        kept().set_state(tensor, k, zero);
+      }
+    }
+  }
   void settle(const char* call) {
     engine_.require_idle(call);
     engine_.synchronize();
@@ -194,21 +208,26 @@ class ShardedModule {
     return view<Kind, T>(step, Space::params_whole,
                          [&](Index slot) { return engine_.buffers().whole_params(slot); });
   }
+  void require_backward(const Step& step, const char* call) const {
+    engine_.require_inside(step, call);
+    if (step.op == Op::backward) return;
+    throw ContractError(std::string("zero: ") + call + " of unit '" +
+                        parameters().units()[step.subject].name +
+                        "' was called in its forward; it belongs into step.backward()");
+  }
   template <template <class> class Kind>
   Kind<float> gradients(const Step& step) {
-    if (step.op != Op::backward) {
-      throw ContractError("zero: gradients of unit '" + parameters().units()[step.subject].name +
-                          "' were asked for in its forward; they exist in step.backward() only");
-    }
+    require_backward(step, "gradients");
     return view<Kind, float>(step, Space::grads_whole,
                              [&](Index slot) { return engine_.buffers().whole_gradient(slot); });
   }
   template <template <class> class Kind>
   void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
+    require_backward(step, "no_gradient");
     with_kind<Kind>(step, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
-        if (field.member == member) engine_.exclude(tensor);
+        if (field.member == member) engine_.progress().exclude(tensor);
         ++tensor;
       });
     });
@@ -233,6 +252,15 @@ ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType mode
                                                                   OptimizerType optimizer,
                                                                   ModuleOptions options = {}) {
   return {std::move(model), mesh(comm), std::move(optimizer), options};
+}
+
+/// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
+template <class StageType, class T = float, class ModelType, class OptimizerType>
+std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType&,
+                         const ModuleOptions& options = {}, std::size_t replicas = 1) {
+  const ParameterTable table(model, ranks / replicas, 16 / sizeof(T));
+  const detail::Schedules<StageType> schedules(table, options.max_micro_steps);
+  return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules, ranks);
 }
 
 }  // namespace zero

@@ -3,8 +3,11 @@
 // TrainingStep and Evaluation: what a user's loop holds while it runs a step. May include module/.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <string>
 
+#include <zero/base/error.hpp>
 #include <zero/module/unit_scope.hpp>
 
 namespace zero {
@@ -51,59 +54,65 @@ class Pass {
 template <class Module>
 class [[nodiscard]] TrainingStep {
  public:
-  TrainingStep(Module& module, const StepOptions& options) : module_(module) {
-    module_.engine_.begin_step(options.micro_steps);
-  }
+  TrainingStep(Module& module, const StepOptions& options)
+      : module_(module), number_(module.engine_.begin_step(options.micro_steps)) {}
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
-  ~TrainingStep() {
-    if (!over_) module_.engine_.abandon();
-  }
+  ~TrainingStep() { abandon(); }
 
   /// All units, forward: for (auto unit : step.forward()) { ... }
-  Pass<Module> forward() { return {module_, Op::forward}; }
-  Pass<Module> backward() { return {module_, Op::backward}; }
+  Pass<Module> forward() { return {open("forward"), Op::forward}; }
+  Pass<Module> backward() { return {open("backward"), Op::backward}; }
   /// One unit, from a loop of the user's own: { auto unit = step.forward(3); ... }
-  UnitScope<Module> forward(std::size_t unit) { return {module_, Op::forward, unit}; }
-  UnitScope<Module> backward(std::size_t unit) { return {module_, Op::backward, unit}; }
+  UnitScope<Module> forward(std::size_t unit) { return {open("forward"), Op::forward, unit}; }
+  UnitScope<Module> backward(std::size_t unit) { return {open("backward"), Op::backward, unit}; }
 
   /// Reduces what is left, decides, updates. Waits for the decision, not for the updates.
   ///
   /// Errors:  ContractError on every rank if ranks ran different units; nothing is updated then.
   StepResult finish(const FinishOptions& options = {}) {
-    over_ = true;
+    open("finish");
     try {
       return module_.engine_.finish(options);
     } catch (...) {
-      module_.engine_.abandon();
+      abandon();
       throw;
     }
   }
   /// Forgets this step, as if it had never begun.
   void abandon() {
-    over_ = true;
-    module_.engine_.abandon();
+    if (module_.engine_.is_open(number_)) module_.engine_.abandon();
   }
 
  private:
+  Module& open(const char* call) {
+    if (module_.engine_.is_open(number_)) return module_;
+    throw ContractError(std::string("zero: ") + call +
+                        " was called on a step that is over: it was finished, abandoned, or left by an "
+                        "exception; begin a new one");
+  }
   Module& module_;
-  bool over_ = false;
+  std::uint64_t number_;
 };
 
 /// One forward pass over the current weights that changes nothing, between training steps.
 template <class Module>
 class [[nodiscard]] Evaluation {
  public:
-  explicit Evaluation(Module& module) : module_(module) { module_.engine_.begin_evaluation(); }
+  explicit Evaluation(Module& module)
+      : module_(module), number_(module.engine_.begin_evaluation()) {}
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
-  ~Evaluation() { module_.engine_.end_evaluation(); }
+  ~Evaluation() {
+    if (module_.engine_.is_open(number_)) module_.engine_.end_evaluation();
+  }
 
   Pass<Module> forward() { return {module_, Op::forward}; }
   UnitScope<Module> forward(std::size_t unit) { return {module_, Op::forward, unit}; }
 
  private:
   Module& module_;
+  std::uint64_t number_;
 };
 
 }  // namespace zero

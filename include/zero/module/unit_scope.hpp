@@ -45,11 +45,13 @@ class UnitScope {
   /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it reads.
   template <template <class> class Kind>
   auto weights() const {
+    module_.engine_.require_inside(step_, "weights");
     return module_.template weights<Kind>(step_);
   }
   /// The gradients, fp32, to add to. Only in a backward scope.
   template <template <class> class Kind>
   auto gradients() const {
+    module_.engine_.require_inside(step_, "gradients");
     return module_.template gradients<Kind>(step_);
   }
 
@@ -57,7 +59,10 @@ class UnitScope {
   void skip() { skipped_ = true; }
   /// Says that this backward adds no gradient to any tensor. A tensor that gets none in the whole
   /// step, on any rank, is not touched by the optimizer; otherwise this backward counts as zero.
-  void no_gradient() { module_.engine_.exclude_all(step_); }
+  void no_gradient() {
+    module_.require_backward(step_, "no_gradient");
+    module_.engine_.progress().exclude_all(step_.subject);
+  }
   /// The same for one tensor: unit.no_gradient(&Block<float>::bias).
   template <template <class> class Kind>
   void no_gradient(Tensor<float> Kind<float>::*member) {

@@ -15,10 +15,11 @@ namespace zero {
 /// Adam with weight decay that is decoupled from the gradient:
 ///
 ///   m <- b1 m + (1 - b1) g                v <- b2 v + (1 - b2) g^2
-///   w <- (1 - rate decay) w - rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
+///   w <- w - rate ((m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon) + decay w)
 ///
-/// t counts the updates of the tensor. Of the paper's two factors alpha and eta only the product
-/// is kept, as the learning rate, and decay is multiplied with it too, as PyTorch does.
+/// t counts the updates of the tensor. The paper scales the direction with alpha and both terms
+/// with a schedule eta; here the learning rate is alpha * eta and scales both, as in PyTorch's
+/// AdamW.
 ///
 /// Pre:     0 <= beta < 1; epsilon > 0.
 /// Source:  Loshchilov & Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
@@ -33,7 +34,7 @@ struct AdamW {
 
   struct Coefficients {
     float beta1, new1, beta2, new2;  // new = 1 - beta
-    float keep;                      // what decay leaves of the weight
+    float decay;                     // rate * weight_decay
     float rate;                      // rate / (1 - b1^t)
     float root_scale;                // 1 / sqrt(1 - b2^t)
     float epsilon;
@@ -47,7 +48,7 @@ struct AdamW {
             .new1 = static_cast<float>(1 - b1),
             .beta2 = beta2,
             .new2 = static_cast<float>(1 - b2),
-            .keep = decay ? static_cast<float>(1 - rate * weight_decay) : 1.0F,
+            .decay = decay ? static_cast<float>(rate * weight_decay) : 0.0F,
             .rate = static_cast<float>(rate / (1 - std::pow(b1, t))),
             .root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, t))),
             .epsilon = epsilon};
@@ -58,7 +59,7 @@ struct AdamW {
     m = c.beta1 * m + c.new1 * gradient;
     v = c.beta2 * v + c.new2 * gradient * gradient;
     const float divisor = detail::square_root(v) * c.root_scale + c.epsilon;
-    master = c.keep * master - c.rate * m / divisor;
+    master -= c.rate * m / divisor + c.decay * master;
   }
 };
 

@@ -10,9 +10,10 @@
 
 namespace zero {
 
-/// The smallest model on which a stage breaks a rule; a compiler prints it with the error.
-/// No micro-steps stand for evaluation.
+/// What is wrong with a stage: its policies do not fit, or it breaks a rule on a model, of which
+/// this is the smallest. A compiler prints it with the error. No micro-steps stand for evaluation.
 struct Counterexample {
+  Misfit misfit = Misfit::none;
   std::size_t units = 0, micro_steps = 0;
   Finding finding{};
 };
@@ -27,9 +28,44 @@ inline constexpr Finding finding = [] {
       made);  // statements: nvcc 13 does not end the life of temporaries in an initializer
 }();
 
-/// Stops the build with one sentence if there is a counterexample.
+namespace detail {
+template <class StageType, std::size_t Programs, std::size_t... I>
+consteval Counterexample first_counterexample(std::index_sequence<I...>) {
+  Counterexample first{};
+  (void)((first = {Misfit::none, I / Programs + 1, I % Programs,
+                   finding<StageType, I / Programs + 1, I % Programs>},
+          first.finding.rule == Rule::none) &&
+         ...);
+  return first.finding.rule == Rule::none ? Counterexample{} : first;
+}
+template <class StageType, std::size_t Units, std::size_t MicroSteps>
+consteval Counterexample counterexample() {
+  constexpr Misfit misfit = misfit_of<StageType>;
+  if constexpr (misfit != Misfit::none) {
+    return {misfit};
+  } else {
+    constexpr std::size_t programs = MicroSteps + 1;  // evaluation, then training
+    return first_counterexample<StageType, programs>(std::make_index_sequence<Units * programs>{});
+  }
+}
+
+/// Stops the build with one sentence if there is a counterexample. The sentences stand in a
+/// function: after a failed assertion, clang 14 goes on in a function without further errors, but
+/// not in a class.
 template <class StageType, Counterexample example>
 consteval bool holds() {
+  constexpr Misfit m = example.misfit;
+  static_assert(m != Misfit::no_policy,
+                "zero::Stage: each argument must be a policy; give it a member type 'shards', such "
+                "as zero::Nothing.");
+  static_assert(m != Misfit::twice,
+                "zero::Stage: two policies shard the same thing; remove one of them.");
+  static_assert(m != Misfit::params_alone,
+                "zero::Stage: ShardParams needs ShardGrads, because whole gradients are as large "
+                "as what it saves; add ShardGrads<>.");
+  static_assert(m != Misfit::grads_alone,
+                "zero::Stage: ShardGrads needs ShardOptimizer, because a rank can update only what "
+                "it has gradients for; add ShardOptimizer<>.");
   constexpr Rule rule = example.finding.rule;
   static_assert(rule != Rule::whole,
                 "zero: rule R1: this stage computes a unit whose parameters are not whole and "
@@ -63,41 +99,23 @@ consteval bool holds() {
   return true;
 }
 
-namespace detail {
-template <class StageType, std::size_t Programs, std::size_t... I>
-consteval Counterexample first_counterexample(std::index_sequence<I...>) {
-  Counterexample first{};
-  (void)((first = {I / Programs + 1, I % Programs,
-                   finding<StageType, I / Programs + 1, I % Programs>},
-          first.finding.rule == Rule::none) &&
-         ...);
-  return first.finding.rule == Rule::none ? Counterexample{} : first;
-}
-template <class StageType, std::size_t Units, std::size_t MicroSteps>
-consteval bool prove() {
-  if constexpr (misfit_of<StageType> == Misfit::none) {
-    constexpr std::size_t programs = MicroSteps + 1;  // evaluation, then training
-    constexpr std::make_index_sequence<Units * programs> shapes{};
-    return holds<StageType, first_counterexample<StageType, programs>(shapes)>();
-  } else {
-    return fits<StageType>() || true;  // it has said what is wrong
-  }
-}
 }  // namespace detail
 
 /// Units enough to see a first, a last and a middle unit: what happens to a unit depends on its
-/// distance from either end only within as many units as there are slots (periodic_test.cpp).
+/// distance from either end only within as many units as there are slots, and as a policy says
+/// (periodic_test.cpp).
 template <class StageType>
 inline constexpr std::size_t units_to_prove = [] {
-  std::size_t slots = 2;
-  if constexpr (detail::misfit_of<StageType> == detail::Misfit::none) {
+  std::size_t end = 2;
+  if constexpr (detail::misfit_of<StageType> == Misfit::none) {
     constexpr Slots pools[] = {StageType::template slots<Parameters>(),
                                StageType::template slots<Gradients>()};
     for (const Slots& pool : pools) {
-      if (slots < pool.count) slots = pool.count;
+      if (end < pool.count) end = pool.count;
     }
+    end += StageType::reach();
   }
-  return 2 * slots + 1;
+  return 2 * end + 1;
 }();
 
 /// True if a stage obeys all rules for 1 to MaxUnits units, in evaluation and in training with 1 to
@@ -106,6 +124,7 @@ inline constexpr std::size_t units_to_prove = [] {
 /// starts.
 template <class StageType, std::size_t MaxUnits = units_to_prove<StageType>,
           std::size_t MaxMicroSteps = 2>
-inline constexpr bool proven = detail::prove<StageType, MaxUnits, MaxMicroSteps>();
+inline constexpr bool proven =
+    detail::holds<StageType, detail::counterexample<StageType, MaxUnits, MaxMicroSteps>()>();
 
 }  // namespace zero

@@ -17,8 +17,10 @@ concept ShardPolicy = requires {
 template <class... Policies>
 struct Stage;
 
-namespace detail {
+/// Why policies are no stage.
 enum class Misfit { none, no_policy, twice, params_alone, grads_alone };
+
+namespace detail {
 template <class What, class... P>
 inline constexpr std::size_t times_sharded =
     (std::size_t{std::is_same_v<typename P::shards, What>} + ... + 0);
@@ -40,25 +42,6 @@ template <class StageType>
 inline constexpr Misfit misfit_of = Misfit::none;
 template <class... P>
 inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
-
-// Sentences stand in functions: after a failed assertion, clang 14 goes on in a function without
-// further errors, but not in a class.
-template <class StageType>
-consteval bool fits() {
-  constexpr Misfit m = misfit_of<StageType>;
-  static_assert(m != Misfit::no_policy,
-                "zero::Stage: each argument must be a policy; give it a member type 'shards', such "
-                "as zero::Nothing.");
-  static_assert(m != Misfit::twice,
-                "zero::Stage: two policies shard the same thing; remove one of them.");
-  static_assert(m != Misfit::params_alone,
-                "zero::Stage: ShardParams needs ShardGrads, because whole gradients are as large "
-                "as what it saves; add ShardGrads<>.");
-  static_assert(m != Misfit::grads_alone,
-                "zero::Stage: ShardGrads needs ShardOptimizer, because a rank can update only what "
-                "it has gradients for; add ShardOptimizer<>.");
-  return m == Misfit::none;
-}
 }  // namespace detail
 
 /// A training step as a list of policies. Hooks before something run in the order given, hooks
@@ -66,8 +49,9 @@ consteval bool fits() {
 ///
 /// A policy has a member type `shards` and, as it needs, static constexpr hooks with arguments
 /// (ScheduleBuilder&, std::size_t unit): before_forward, after_forward, before_backward,
-/// after_backward, after_update, and the question `bool resident(const ScheduleBuilder&, unit)`:
-/// are the groups of this unit always whole?
+/// after_backward, after_update; the question `bool resident(const ScheduleBuilder&, unit)`: are
+/// the groups of this unit always whole? and `std::size_t reach`, if it treats that many units at
+/// either end of a model in its own way.
 template <class... Policies>
 struct Stage {
   template <class What>
@@ -104,6 +88,14 @@ struct Stage {
       }
     });
     return found;
+  }
+  /// How many units at an end the policies treat in their own way.
+  static constexpr std::size_t reach() {
+    std::size_t sum = 0;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::reach; }) sum += P::reach;
+    });
+    return sum;
   }
 
  private:

@@ -43,6 +43,8 @@ class Executor {
     while (position_ < schedule_.steps.size()) issue(next());
     end();
   }
+  /// The compute step that enter would go to. Issues nothing; the same errors.
+  const Step& peek(Op op, std::size_t unit) const { return schedule_.steps[find(op, unit)]; }
   /// Issues all that comes before a compute step and orders the compute stream after what it needs.
   /// Compute steps before it are passed over.
   ///

@@ -4,11 +4,14 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
 #include <zero/module/detail/runner.hpp>
 #include <zero/module/detail/schedules.hpp>
@@ -26,22 +29,23 @@ class Engine {
   Engine(ParameterTable parameters, const Mesh<Comm>& mesh, Optimizer optimizer, ModuleOptions options)
       : parameters_(std::move(parameters)), mesh_(mesh), optimizer_(std::move(optimizer)),
         options_(options), schedules_(parameters_, options_.max_micro_steps),
-        memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.world.size(), options_.memory),
+        memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.world.size(), options_),
         control_(memory_.buffers().control_block(), memory_.buffers().norms(),
                  parameters_.units().size(), parameters_.tensors().size()),
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.evaluation().steps.size()), streams_(options_),
         runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizer_, options_),
         training_(schedules_.training(), runner_), evaluation_(schedules_.evaluation(), runner_),
-        ran_(parameters_.units().size()), excluded_(parameters_.tensors().size()) {
+        progress_(parameters_, control_) {
+    check_mesh();
     compare_schedules();
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() { settle(); }
 
-  /// Begins a training step.
-  void begin_step(std::size_t micro_steps) {
+  /// Begins a training step. Returns its number, by which it is recognised; see is_open.
+  std::uint64_t begin_step(std::size_t micro_steps) {
     require_idle("begin_step");
     if (micro_steps == 0 || micro_steps > schedules_.max_micro_steps()) {
       throw ContractError("zero: begin_step: expected 1 to " +
@@ -54,26 +58,27 @@ class Engine {
       if (micro_steps != schedules_.micro_steps()) schedules_.set_micro_steps(micro_steps);
       training_.restart();
     }
-    control_.begin_step();
-    runner_.begin(schedules_.training(), training_events_);
-    begin(Phase::training);
+    progress_.begin_step();
+    return begin(Phase::training, schedules_.training(), training_events_);
   }
   /// Begins a forward pass that changes nothing.
-  void begin_evaluation() {
+  std::uint64_t begin_evaluation() {
     require_idle("evaluate");
     if (phase_of_events_ != Phase::evaluation) {
       fence();
       evaluation_.restart();
     }
-    runner_.begin(schedules_.evaluation(), evaluation_events_);
-    begin(Phase::evaluation);
+    return begin(Phase::evaluation, schedules_.evaluation(), evaluation_events_);
   }
+  /// Whether the step or evaluation of this number is neither finished nor abandoned.
+  bool is_open(std::uint64_t number) const { return phase_ != Phase::idle && number == number_; }
 
   /// Makes a unit ready to compute; units before it in the micro-step that were not entered do not run.
   const Step& enter(Op op, std::size_t unit) {
-    if (unit >= ran_.size()) {
+    const std::size_t units = parameters_.units().size();
+    if (unit >= units) {
       throw ContractError("zero: unit " + std::to_string(unit) + " was entered, but the model has " +
-                          std::to_string(ran_.size()) + " units");
+                          std::to_string(units) + " units");
     }
     if (phase_ == Phase::idle) {
       throw ContractError("zero: unit '" + name(unit) + "' was used outside a step; call begin_step");
@@ -83,15 +88,12 @@ class Engine {
                           name(inside_->subject) + "' is in use; end its scope first");
     }
     rethrow_failure();
-    const Step& step = phase_ == Phase::training ? training_.enter(op, unit) : evaluation_.enter(op, unit);
-    if (step.micro_step != micro_step_) {
-      check_micro_step();
-      micro_step_ = step.micro_step;
-    }
+    streams_.check();  // what failed must not be computed with
+    const Step& step = phase_ == Phase::training ? enter_training(op, unit) : evaluation_.enter(op, unit);
     runner_.prepare(step);
     if (options_.user_code == UserCode::on_caller) {
       streams_[StreamId::compute].synchronize();
-      streams_.check();  // a gather that failed must not be computed with
+      streams_.check();
     }
     inside_ = &step;
     return step;
@@ -103,17 +105,19 @@ class Engine {
     inside_ = nullptr;
     try {
       runner_.note_end(step);
-      if (!skipped && phase_ == Phase::training) note_run(step);
+      if (phase_ == Phase::training) progress_.leave(step, skipped);
       phase_ == Phase::training ? training_.leave() : evaluation_.leave();
     } catch (...) {
       failure_ = std::current_exception();
     }
   }
-  /// Says that the backward that was entered adds no gradient to one tensor, or to any.
-  void exclude(std::size_t tensor) { excluded_[tensor] = true; }
-  void exclude_all(const Step& step) {
-    for_each_tensor(step.subject, [&](std::size_t tensor) { excluded_[tensor] = true; });
+  /// A scope's step must be the one that is open: it may have been abandoned within the scope.
+  void require_inside(const Step& step, const char* call) const {
+    if (inside_ == &step) return;
+    throw ContractError(std::string("zero: ") + call +
+                        " was called on a unit whose step was abandoned; begin a new step");
   }
+  Progress& progress() { return progress_; }
 
   StepResult finish(const FinishOptions& options) {
     if (phase_ != Phase::training || inside_) {
@@ -123,17 +127,20 @@ class Engine {
                           "; call it once at the end of a step");
     }
     rethrow_failure();
-    check_micro_step();
-    if (micro_step_ + std::size_t{1} != schedules_.micro_steps()) {
+    progress_.check_micro_step([] { return std::string("finish"); });
+    const std::size_t ran = progress_.micro_step() + 1;
+    if (ran != schedules_.micro_steps()) {
       throw ContractError("zero: finish: this step was begun with " +
                           std::to_string(schedules_.micro_steps()) + " micro-steps, but only " +
-                          std::to_string(micro_step_ + 1) + " ran");
+                          std::to_string(ran) + " ran");
     }
     const double ranks = static_cast<double>(mesh_.world.size());
-    runner_.set_finish(options.divisor == 0 ? ranks : options.divisor, options.max_norm);
+    control_.finish(options.divisor == 0 ? ranks : options.divisor, options.max_norm);
     broken_ = true;  // from the first update to the last, parameters are torn
     training_.finish();
     streams_[StreamId::reduce].synchronize();
+    broken_ = control_.applied();
+    streams_.check();  // work of the user's on a stream, or a function for the learning rate
     broken_ = false;
     phase_ = Phase::idle;
     if (!control_.agreed()) throw_disagreement();
@@ -162,7 +169,7 @@ class Engine {
   }
   bool idle() const { return phase_ == Phase::idle; }
   void require_idle(const char* call) const {
-    if (broken_) {
+    if (broken_ || runner_.update_failed()) {
       throw ContractError(std::string("zero: ") + call +
                           ": an earlier step failed in the middle of its updates, so the "
                           "parameters are torn; load them again into a new module");
@@ -187,63 +194,35 @@ class Engine {
 
  private:
   enum class Phase { idle, training, evaluation };
-  struct Ran {  // in this micro-step
-    bool forward = false, backward = false;
-  };
 
   const std::string& name(std::size_t unit) const { return parameters_.units()[unit].name; }
   void rethrow_failure() {
     if (failure_) std::rethrow_exception(failure_);
   }
-  void begin(Phase phase) {
+  std::uint64_t begin(Phase phase, const Schedule& schedule, std::span<HostEvent> events) {
+    if (options_.record_spans) streams_.synchronize();  // the last execution still notes its spans
+    runner_.begin(schedule, events);
     phase_ = phase_of_events_ = phase;
-    micro_step_ = 0;
-    ran_.assign(ran_.size(), Ran{});
-    excluded_.assign(excluded_.size(), false);
+    return ++number_;
   }
-  template <class F>
-  void for_each_tensor(std::size_t unit, F f) const {
-    for (const std::size_t u : parameters_.units()[unit].reads) {
-      const UnitInfo& info = parameters_.units()[u];
-      for (std::size_t t = 0; t < info.tensor_count; ++t) f(info.first_tensor + t);
+  /// Looks before it issues anything, so that after an error the step is as before.
+  const Step& enter_training(Op op, std::size_t unit) {
+    const std::size_t next = training_.peek(op, unit).micro_step;
+    if (next != progress_.micro_step()) {
+      progress_.check_micro_step([&] {
+        return std::string(info(op).name) + " of unit '" + name(unit) + "' in micro-step " +
+               std::to_string(next);
+      });
+      progress_.begin_micro_step(next);
     }
-  }
-  void note_run(const Step& step) {
-    control_.ran(step.subject, step.op, step.micro_step);
-    Ran& ran = ran_[step.subject];
-    if (step.op == Op::forward) {
-      ran.forward = true;
-      return;
-    }
-    ran.backward = true;
-    for_each_tensor(step.subject, [&](std::size_t tensor) {
-      if (!std::exchange(excluded_[tensor], false)) control_.has_gradient(tensor);
-    });
-  }
-  /// Every unit with a gradient runs forward and backward, or neither.
-  void check_micro_step() {
-    if (phase_ != Phase::training) return;
-    bool any = false;
-    for (std::size_t u = 0; u < ran_.size(); ++u) {
-      const Ran ran = std::exchange(ran_[u], Ran{});
-      any = any || ran.forward;
-      if (ran.forward == ran.backward || !trains(u)) continue;
-      throw ContractError("zero: in micro-step " + std::to_string(micro_step_) + " unit '" + name(u) +
-                          "' ran " + (ran.forward ? "forward but not backward" : "backward but not forward") +
-                          " on rank " + std::to_string(mesh_.world.rank()) +
-                          "; run both, or skip() both");
-    }
-    if (any) return;
-    throw ContractError("zero: no unit ran forward in micro-step " + std::to_string(micro_step_) +
-                        "; begin a step with as many micro-steps as it has");
-  }
-  bool trains(std::size_t unit) const {
-    for (const Index g : parameters_.shape().unit(unit)) {
-      if (!parameters_.groups()[g].frozen) return true;
-    }
-    return false;
+    return training_.enter(op, unit);
   }
   [[noreturn]] void throw_disagreement() const {
+    if (control_.options_differ()) {
+      throw ContractError("zero: finish: the ranks passed different FinishOptions; nothing was updated. "
+                          "Pass the same divisor and max_norm on all ranks (this is rank " +
+                          std::to_string(mesh_.world.rank()) + ")");
+    }
     throw ContractError("zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
                         info(control_.disagreeing_op()).name +
                         " in other micro-steps of this step than other ranks did; nothing was updated. "
@@ -264,6 +243,18 @@ class Engine {
       streams_.synchronize();
     } catch (...) {  // the error was or will be reported where work is enqueued or waited for
     }
+  }
+  void check_mesh() const {
+    const std::size_t ranks = mesh_.shard.size(), replicas = mesh_.replicate.size();
+    if (ranks * replicas != mesh_.world.size() ||
+        mesh_.replicate.rank() * ranks + mesh_.shard.rank() != mesh_.world.rank()) {
+      throw ContractError("zero::shard: the communicators of the mesh do not fit each other; make them "
+                          "with zero::mesh(comm, replicas)");
+    }
+    if (replicas == 1 || StageType::traits.replicates) return;
+    throw ContractError("zero::shard: the mesh has " + std::to_string(replicas) +
+                        " replicas, but the stage does not sum gradients over replicas; use "
+                        "zero::HybridOf<...> of the stage, or zero::mesh(comm) without replicas");
   }
   /// The ranks must hold the same schedules, names and sizes before the first step.
   void compare_schedules() {
@@ -290,10 +281,9 @@ class Engine {
   HostStreams streams_;  // after what its queued work refers to: its destruction ends that work
   Runner runner_;
   Executor<Runner> training_, evaluation_;
-  std::vector<Ran> ran_;        // [unit]
-  std::vector<char> excluded_;  // [tensor] gets no gradient from the backward that was entered
+  Progress progress_;
+  std::uint64_t number_ = 0;  // of the step or evaluation that was begun last
   Phase phase_ = Phase::idle, phase_of_events_ = Phase::idle;
-  std::size_t micro_step_ = 0;
   const Step* inside_ = nullptr;  // the compute step whose scope is open
   std::exception_ptr failure_;    // of a scope's end
   bool broken_ = false;

@@ -31,6 +31,12 @@ class HostStreams {
   void check() const {
     for (const HostStream* stream : streams_) stream->check();
   }
+  bool failed() const {
+    try {
+      check();
+    } catch (...) { return true; }
+    return false;
+  }
 
  private:
   HostDevice device_;

@@ -11,6 +11,7 @@
 #include <zero/device/memory.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/schedules.hpp>
+#include <zero/module/options.hpp>
 
 namespace zero::detail {
 
@@ -29,10 +30,14 @@ class RankMemory {
 
   template <class StageType>
   RankMemory(const ParameterTable& parameters, const Schedules<StageType>& schedules, std::size_t rank,
-             std::size_t world_size, std::span<std::byte> given)
-      : bytes_(bytes_needed(parameters, schedules, world_size)), owned_(given.empty()),
-        block_(owned_ ? allocate(bytes_) : checked(given, bytes_)), arena_(block_, bytes_),
-        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, world_size) {}
+             std::size_t world_size, const ModuleOptions& options)
+      : bytes_(bytes_needed(parameters, schedules, world_size)), owned_(options.memory.empty()),
+        block_(owned_ ? HostMemory().allocate(bytes_, memory_alignment)
+                      : checked(options.memory, bytes_)),
+        arena_(block_, bytes_),
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, world_size) {
+    std::memset(block_, options.poison ? 0xFF : 0, bytes_);  // bytes of ones are NaN in every type
+  }
   RankMemory(const RankMemory&) = delete;
   RankMemory& operator=(const RankMemory&) = delete;
   ~RankMemory() {
@@ -44,18 +49,12 @@ class RankMemory {
   const Arena& arena() const { return arena_; }
 
  private:
-  static void* allocate(std::size_t bytes) {
-    void* block = HostMemory().allocate(bytes, memory_alignment);
-    std::memset(block, 0, bytes);
-    return block;
-  }
   static void* checked(std::span<std::byte> given, std::size_t bytes) {
     if (given.size() < bytes || reinterpret_cast<std::uintptr_t>(given.data()) % memory_alignment != 0) {
       throw ContractError("zero::ModuleOptions: memory must hold " + std::to_string(bytes) +
                           " bytes aligned to " + std::to_string(memory_alignment) + ", but " +
                           std::to_string(given.size()) + " were given; see bytes_needed");
     }
-    std::memset(given.data(), 0, bytes);
     return given.data();
   }
 

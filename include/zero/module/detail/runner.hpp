@@ -3,6 +3,7 @@
 // Runs one step of a schedule on the streams, buffers and communicators of a rank. May include anything below module/.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <limits>
@@ -40,11 +41,9 @@ class Runner {
   void begin(const Schedule& schedule, std::span<HostEvent> events) {
     schedule_ = &schedule;
     events_ = events;
-    if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
-  }
-  void set_finish(double divisor, double max_norm) {
-    divisor_ = divisor;
-    max_norm_ = max_norm;
+    if (!options_.record_spans || spans_.size() == schedule.steps.size()) return;
+    streams_.synchronize();  // what was enqueued notes its spans in the old ones
+    spans_.assign(schedule.steps.size(), Span{});
   }
 
   void wait(StreamId stream, std::uint32_t step) { streams_[stream].wait(events_[step]); }
@@ -111,6 +110,8 @@ class Runner {
 
   /// Bytes of gathered groups that are not released, as far as the host has issued steps.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
+  /// Whether an update stopped half way.
+  bool update_failed() const { return update_failed_; }
   void forget_gathered() { gathered_bytes_ = 0; }
   const std::vector<Span>& spans() const { return spans_; }
 
@@ -184,18 +185,27 @@ class Runner {
     });
   }
   void combine(const Step& step) {
-    stream(step).enqueue([this] { control_.pack(mesh_.replicate.rank() == 0); });
+    stream(step).enqueue(
+        [this] { control_.pack(mesh_.replicate.rank() == 0, streams_.failed()); });
     mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(), label(step));
-    stream(step).enqueue([this] { control_.decide(mesh_.world.size(), divisor_, max_norm_); });
+    stream(step).enqueue([this] { control_.decide(mesh_.world.size()); });
   }
   void update(const Step& step) {
-    stream(step).enqueue([this, g = step.subject, gradient = own_gradient(step)] {
-      if (control_.applied()) update_group(g, gradient);
+    // Runs while the host begins the next step, maybe with another schedule.
+    const bool sharded = schedule_->traits.shards_optimizer;
+    stream(step).enqueue([this, sharded, g = step.subject, gradient = own_gradient(step)] {
+      if (!control_.applied()) return;
+      try {
+        update_group(g, gradient, sharded);
+      } catch (...) {  // of a function for the learning rate
+        update_failed_ = true;
+        throw;
+      }
     });
   }
-  void update_group(std::size_t g, const float* gradient) {
+  void update_group(std::size_t g, const float* gradient, bool sharded) {
     const GroupInfo& info = parameters_.groups()[g];
-    if (schedule_->traits.shards_optimizer) return update_pieces(info, g, gradient, rank(), 0);
+    if (sharded) return update_pieces(info, g, gradient, rank(), 0);
     for (std::size_t r = 0; r < info.layout.ranks(); ++r) {
       update_pieces(info, g, gradient, r, r * info.layout.shard());
     }
@@ -239,7 +249,7 @@ class Runner {
   std::span<HostEvent> events_;
   std::vector<Span> spans_;
   std::size_t gathered_bytes_ = 0;
-  double divisor_ = 1, max_norm_ = 0;
+  std::atomic<bool> update_failed_{false};
 };
 
 }  // namespace zero::detail

@@ -23,8 +23,9 @@ class Schedules {
   /// Errors: ContractError if a schedule breaks a rule, or max_micro_steps is 0.
   Schedules(const ParameterTable& parameters, std::size_t max_micro_steps)
       : parameters_(parameters), max_micro_steps_(max_micro_steps) {
-    if (max_micro_steps == 0) {
-      throw ContractError("zero::ModuleOptions: max_micro_steps is 0; it must be at least 1");
+    if (max_micro_steps == 0 || max_micro_steps >= nowhere) {
+      throw ContractError("zero::ModuleOptions: max_micro_steps is " + std::to_string(max_micro_steps) +
+                          "; it must lie between 1 and 65534");
     }
     Program program;
     fill_evaluation(program, parameters.shape().units());

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <type_traits>
 
-// sqrtf sets errno for a negative number, so that a loop that calls it stays scalar: an AdamW that is
-// two to three times slower. This declares that it has no such effect, as -fno-math-errno does for all
-// functions. It holds for calls of ::sqrtf only; std::sqrt stays as it is.
+// sqrtf sets errno for a negative number, so that a loop that calls it stays scalar: an AdamW that
+// is two to three times slower. This declares that it has no such effect, as -fno-math-errno does
+// for all functions. It holds for calls of ::sqrtf only; std::sqrt stays as it is.
 #if defined(__GLIBC__) && !defined(__CUDACC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wredundant-decls"
@@ -21,6 +21,7 @@ namespace zero::detail {
 /// The square root of x >= 0, rounded to nearest.
 constexpr float square_root(float x) {
   if (std::is_constant_evaluated()) {
+    if (!(x > 0)) return x;
     double root = x > 1 ? x : 1;  // Heron's method comes down to the root from above
     for (double next = 0; (next = (root + x / root) / 2) < root;) root = next;
     return static_cast<float>(root);

@@ -42,6 +42,7 @@ class Contents {
   };
   struct Group {
     std::size_t expected = 0;  // backwards of the program that add to its gradient
+    std::size_t reduced = 0;   // backwards that are in its reduced gradient
     std::size_t open = 0;      // micro-steps begun, but not complete
     bool updated = false, normed = false;
   };
@@ -62,8 +63,8 @@ class Contents {
     activations_.reset(extent(schedule, Space::activations));
     groups_.reset(model.groups());
     parts_.reset(model.groups() * schedule.program.micro_steps);
-    cursor_ = normed_ = with_gradient_ = 0;
-    combined_ = false;
+    cursor_ = 0;
+    control_begun_ = combined_ = false;
     if (schedule.home.size() != model.groups()) return {Rule::bound, 0, 0, 0};
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (schedule.home[g] < params_.size()) params_[schedule.home[g]].group = index(g);
@@ -78,7 +79,7 @@ class Contents {
       if (!trains) continue;
       for (const Index g : model.unit(compute.unit)) {
         if (model.group(g).frozen) continue;
-        with_gradient_ += groups_[g].expected++ == 0;
+        ++groups_[g].expected;
         ++parts(g, compute.micro_step).expected;
       }
     }
@@ -120,11 +121,10 @@ class Contents {
       if (p.group == nowhere) continue;
       if (p.torn || s_->home[p.group] != slot) return {Rule::balanced, n, n, p.group};
     }
-    for (const Gradient& g : whole_) {
-      if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
-    }
-    for (const Gradient& g : shard_) {
-      if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
+    for (const Scratch<Gradient>* gradients : {&whole_, &shard_}) {
+      for (const Gradient& g : *gradients) {
+        if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
+      }
     }
     return {};
   }
@@ -148,9 +148,10 @@ class Contents {
   static constexpr bool holds(const Scratch<Cell>& cells, Index at, std::size_t group) {
     return at < cells.size() && cells[at].group == group;
   }
-  constexpr bool complete(const Gradient& g) const { return g.parts == groups_[g.group].expected; }
+  constexpr bool complete(std::size_t g) const { return groups_[g].reduced == groups_[g].expected; }
   constexpr bool final(const Gradient* g) const {
-    return g != nullptr && g->reduced && complete(*g) && g->replicated == s_->traits.replicates;
+    return g != nullptr && g->reduced && complete(g->group) &&
+           g->replicated == s_->traits.replicates;
   }
   /// The reduced gradient of group g that the step touches in `mode`, or null.
   constexpr Gradient* reduced(const Step& step, std::size_t g, Mode mode) {
@@ -241,6 +242,7 @@ class Contents {
     if (groups_[g].open != 0) return Rule::reduced_once;  // a backward has still to add
     if ((step.op == Op::reduce_scatter) != s_->traits.shards_optimizer) return Rule::reduced_once;
     Gradient& whole = whole_[from.index];
+    groups_[g].reduced += whole.parts;
     if (!s_->traits.shards_grads) {  // in place
       if (from.mode != Mode::update) return Rule::reduced_once;
       whole.reduced = true;
@@ -249,36 +251,39 @@ class Contents {
     const Access to = find(step, Space::grads_shard);
     if (from.mode != Mode::read || to.index != g) return Rule::reduced_once;
     if (!adds(shard_[g], to.mode, g, shard_[g].replicated)) return Rule::reduced_once;
-    shard_[g] = Gradient{index(g), true, false, shard_[g].parts + whole.parts};
+    shard_[g] = Gradient{index(g), true, false, 0};
     whole = Gradient{};
     return Rule::none;
   }
   constexpr Rule all_reduce_replicas(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::update);
-    if (gradient == nullptr || gradient->replicated || !complete(*gradient)) {
-      return Rule::reduced_once;
-    }
+    if (gradient == nullptr || gradient->replicated || !complete(g)) { return Rule::reduced_once; }
     gradient->replicated = true;
     return Rule::none;
   }
+  /// The first to touch control overwrites it.
+  constexpr bool adds_to_control(const Step& step) {
+    const Mode mode = control_begun_ ? Mode::update : Mode::write;
+    control_begun_ = true;
+    return touches(step, Space::control, mode, 0);
+  }
   constexpr Rule square_norm(const Step& step, std::size_t g) {
     if (!final(reduced(step, g, Mode::read)) || groups_[g].normed) return Rule::updated_once;
-    const Mode mode = normed_ == 0 ? Mode::write : Mode::update;
-    if (!touches(step, Space::control, mode, 0)) return Rule::updated_once;
+    if (!adds_to_control(step)) return Rule::updated_once;
     groups_[g].normed = true;
-    ++normed_;
     return Rule::none;
   }
   constexpr Rule combine(const Step& step) {
-    if (!s_->program.updates || combined_ || normed_ != with_gradient_) return Rule::updated_once;
-    const Mode mode = normed_ == 0 ? Mode::write : Mode::update;
-    if (!touches(step, Space::control, mode, 0)) return Rule::updated_once;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (!complete(g)) return Rule::reduced_once;
+      if (groups_[g].expected != 0 && !groups_[g].normed) return Rule::updated_once;
+    }
+    if (!s_->program.updates || combined_ || !adds_to_control(step)) return Rule::updated_once;
     combined_ = true;
     return Rule::none;
   }
   constexpr Rule update(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::read);
-    if (gradient == nullptr && !groups_[g].updated) return Rule::reduced_once;
     if (!final(gradient) || groups_[g].updated) return Rule::updated_once;
     if (!combined_ || !touches(step, Space::control, Mode::read, 0)) return Rule::updated_once;
     if (!touches(step, Space::optimizer, Mode::update, g)) return Rule::updated_once;
@@ -297,10 +302,9 @@ class Contents {
   Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
   Scratch<Activations> activations_{};
   Scratch<Group> groups_{};
-  Scratch<Parts> parts_{};                      // [group * micro_steps + micro_step]
-  std::size_t cursor_ = 0;                      // place in the program
-  std::size_t normed_ = 0, with_gradient_ = 0;  // groups
-  bool combined_ = false;
+  Scratch<Parts> parts_{};  // [group * micro_steps + micro_step]
+  std::size_t cursor_ = 0;  // place in the program
+  bool control_begun_ = false, combined_ = false;
 };
 
 }  // namespace zero::detail

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+#define BOOST_TEST_MODULE thread_communicator
+#define BOOST_TEST_DYN_LINK
+
+#include <array>
+#include <cstddef>
+#include <zero/comm/run_threads.hpp>
+
+struct World {
+  static constexpr std::array<std::size_t, 6> ranks = {1, 2, 3, 4, 5, 8};
+  template <class F>
+  static void run(std::size_t count, F f) {
+    zero::run_threads(count, f);
+  }
+};
+
+#include "conformance.hpp"
+
+static_assert(zero::Communicator<zero::ThreadCommunicator>);

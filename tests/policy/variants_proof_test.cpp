@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// R1 to R10 for replicated stages, deferred reductions and policies of a user. Compiling is
+// passing.
+#define BOOST_TEST_MODULE variants_proof
+#define BOOST_TEST_DYN_LINK
+#include <boost/test/unit_test.hpp>
+#include <zero/policy/proof.hpp>
+
+#include "../schedule/stages.hpp"
+
+using namespace tested;
+
+static_assert(proven<HybridOf<Ddp>> && proven<HybridOf<Zero1>> && proven<HybridOf<Zero2>>);
+static_assert(proven<NoSync, 7, 3> && proven<NoSync2, 7, 3>);
+static_assert(proven<Turns, 7, 3> && proven<Mixed, 7, 3> && proven<Late, 7, 3>);
+static_assert(proven<HybridOf<NoSync>> && proven<HybridOf<Mixed>>);
+
+BOOST_AUTO_TEST_CASE(replicated_deferred_and_user_stages_obey_all_rules) {
+  BOOST_TEST((HybridOf<Zero3>::traits == Hybrid::traits));
+}
