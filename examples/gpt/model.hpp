@@ -20,9 +20,9 @@ inline constexpr Size byte_values = 256;
 
 /// Sizes of the model. `heads` divides `width`.
 struct Config {
-  Size layers = 4;
-  Size width = 160;
-  Size heads = 5;
+  Size layers = 6;
+  Size width = 128;
+  Size heads = 4;
   Size context = 64;  // longest sequence, in bytes
 
   constexpr Size inner() const { return 4 * width; }

@@ -17,6 +17,9 @@
 
 namespace gpt {
 
+/// The programs; each has an option that the other one has not.
+enum class Program { train, demo };
+
 struct Options {
   Size ranks = 4;
   Size stage = 3;
@@ -26,12 +29,13 @@ struct Options {
   Size context = Config{}.context;
   Size sequences = 4;
   Size micro_steps = 1;
-  Size steps = 250;
+  Size steps = 200;
   Size sample = 400;
   Size seed = 1;
   double learning_rate = 3e-3;
   zero::StreamMode streams = zero::StreamMode::asynchronous;
   std::string text = default_text;
+  std::string output = "build/demo";
   bool help = false;
 
   Config config() const { return {layers, width, heads, context}; }
@@ -87,7 +91,14 @@ Number parse_number(const std::string& name, std::string_view text, Number least
   return value;
 }
 
-inline void set_option(Options& options, const std::string& name, std::string_view value) {
+constexpr bool has(Program program, std::string_view option) {
+  return option != (program == Program::train ? "output" : "stage");
+}
+
+inline void set_option(Options& options, const std::string& name, std::string_view value,
+                       Program program) {
+  if (!has(program, name))
+    throw UsageError("--" + name + " is not an option here: --help lists them.");
   for (const IntegerOption& option : integer_options)
     if (name == option.name) {
       options.*option.member = parse_number(name, value, option.least, option.most,
@@ -106,6 +117,8 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
     options.streams = mode->mode;
   } else if (name == "text") {
     options.text = value;
+  } else if (name == "output") {
+    options.output = value;
   } else {
     throw UsageError("--" + name + " is not an option: --help lists them.");
   }
@@ -116,7 +129,7 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
 /// Reads `--name value` and `--name=value`.
 ///
 /// Errors:  UsageError for anything that no model can be trained with.
-inline Options parse_options(int argc, const char* const* argv) {
+inline Options parse_options(int argc, const char* const* argv, Program program = Program::train) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -131,7 +144,7 @@ inline Options parse_options(int argc, const char* const* argv) {
     if (equals == argument.npos && i + 1 == argc)
       throw UsageError("--" + name + " needs a value after it.");
     detail::set_option(options, name,
-                       equals == argument.npos ? argv[++i] : argument.substr(equals + 1));
+                       equals == argument.npos ? argv[++i] : argument.substr(equals + 1), program);
   }
   if (options.width % options.heads != 0)
     throw UsageError("--width " + std::to_string(options.width) + " is not divisible by --heads " +
@@ -140,10 +153,11 @@ inline Options parse_options(int argc, const char* const* argv) {
 }
 
 /// What --help prints.
-inline std::string usage(std::string_view program) {
+inline std::string usage(std::string_view command, Program program = Program::train) {
   const Options defaults;
-  std::string text = "Usage: " + std::string(program) + " [--option value]...\n\n";
+  std::string text = "Usage: " + std::string(command) + " [--option value]...\n\n";
   const auto line = [&](std::string name, const std::string& meaning, const std::string& value) {
+    if (!detail::has(program, name)) return;
     name.resize(std::max<std::size_t>(name.size(), 16), ' ');
     text += "  --" + name + meaning + " (" + value + ")\n";
   };
@@ -152,6 +166,7 @@ inline std::string usage(std::string_view program) {
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
   line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
   line("text", "a file, or a folder whose files are read", defaults.text);
+  line("output", "a folder for the report and the pictures", defaults.output);
   return text;
 }
 

@@ -9,12 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <numeric>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 #include <zero/base/element.hpp>
@@ -449,6 +450,43 @@ BOOST_AUTO_TEST_CASE(collectives_on_two_streams_run_in_the_order_of_their_issue)
                  device.synchronize();
                  rank.expect_bits(
                      data, std::vector<float>(64, static_cast<float>(rank.comm.size())), "sums");
+               }
+             }) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_collective_sees_what_its_stream_waited_for) {
+  using zero::StreamMode;
+  BOOST_TEST(run([](auto& rank) {
+               for (const StreamMode mode : {StreamMode::asynchronous, StreamMode::shuffled}) {
+                 zero::HostDevice device({.mode = mode, .seed = rank.comm.rank()});
+                 zero::HostStream& compute = device.make_stream("compute");
+                 zero::HostStream& side = device.make_stream("side");
+                 zero::HostEvent written;
+                 zero::HostEvent gathered;
+                 const std::size_t n = rank.comm.size();
+                 std::vector<float> in(16);
+                 std::vector<float> out(n * 16);
+                 bool right = true;
+                 for (int repeat = 1; repeat <= 25; ++repeat) {
+                   const auto r = static_cast<float>(rank.comm.rank());
+                   compute.enqueue([&in, value = static_cast<float>(repeat) + r] {
+                     std::this_thread::sleep_for(std::chrono::microseconds(50));
+                     std::fill(in.begin(), in.end(), value);
+                   });
+                   compute.record(written);
+                   side.wait(written);
+                   rank.comm.all_gather(side, in.data(), out.data(), in.size());
+                   side.record(gathered);
+                   compute.wait(gathered);
+                   compute.enqueue([&out, &right, repeat] {
+                     for (std::size_t i = 0; i < out.size(); ++i) {
+                       right = right &&
+                               out[i] == static_cast<float>(repeat) + static_cast<float>(i / 16);
+                     }
+                   });
+                 }
+                 device.synchronize();
+                 rank.expect(right, "a part was gathered before it was written");
                }
              }) == "");
 }

@@ -273,6 +273,18 @@ BOOST_AUTO_TEST_CASE(a_turn_that_never_comes_is_explained) {
   BOOST_TEST(contains(all[0].error, "Synchronise that stream first"));
 }
 
+BOOST_AUTO_TEST_CASE(a_rank_that_sleeps_is_woken_when_its_peers_come) {
+  const auto begin = Clock::now();
+  const auto all = outcomes(2, patient, [](Comm& comm) {
+    for (std::size_t turn = 0; turn < 6; ++turn) {
+      if (comm.rank() == turn % 2) std::this_thread::sleep_for(20ms);
+      comm.barrier();
+    }
+  });
+  BOOST_TEST((Clock::now() - begin < at_once));
+  for (const Outcome& outcome : all) BOOST_TEST(outcome.error == "");
+}
+
 BOOST_AUTO_TEST_CASE(buffers_may_be_freed_as_soon_as_an_error_is_thrown) {
   // The sanitizers see a peer that reads or writes what its owner has freed.
   for (int repeat = 0; repeat < 100; ++repeat) {

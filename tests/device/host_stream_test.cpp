@@ -315,6 +315,22 @@ BOOST_AUTO_TEST_CASE(the_host_gives_up_on_a_task_that_hangs) {
   stream.synchronize();
 }
 
+BOOST_AUTO_TEST_CASE(destruction_ends_while_a_task_waits_for_another_stream) {
+  std::atomic<bool> waiting{false};
+  const double seconds = conformance::seconds_of([&waiting] {
+    HostDevice device({.mode = StreamMode::asynchronous, .queue_capacity = 1});
+    auto& full = device.make_stream("full");
+    auto& user = device.make_stream("user");
+    full.enqueue("never", [] { return false; });
+    user.enqueue([&] {
+      waiting = true;
+      full.enqueue([] {});
+    });
+    while (!waiting) std::this_thread::yield();
+  });
+  BOOST_TEST(seconds < 5.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_callable_with_a_pause_is_not_slept_over) {
   struct Patient {
     std::atomic<int>* pauses;

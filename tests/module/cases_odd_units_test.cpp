@@ -4,6 +4,7 @@
 #define BOOST_TEST_MODULE cases_odd_units
 #define BOOST_TEST_DYN_LINK
 #include "harness.hpp"
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 using namespace harness;
@@ -54,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_never_entered_is_neither_moved_nor_kept) {
         const Setup setup = Setup{}.in(mode, 5).on(2, replicas);
         const auto ranks = on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
           Plan plan;
-          for (const std::vector<std::size_t> units :
+          for (const auto& units :
                {std::vector<std::size_t>{0, 1, 2, 3}, {0, 2}, {3}, {1}, {0, 1, 2, 3}}) {
             auto step = module.begin_step();
             for (const std::size_t u : units) auto unit = step.forward(u);
@@ -141,16 +142,16 @@ BOOST_AUTO_TEST_CASE(no_gradient_counts_for_its_own_backward_only) {
         auto step = module.begin_step({.micro_steps = 2});
         for (std::size_t m = 0; m < 2; ++m) {
           for (auto unit : step.forward()) {
-            if (m == 0) unit.skip();
-            if (m == 0 && unit.index() == 0) break;
+            if (m == 0 && unit.index() == 0) unit.skip();
           }
           for (auto unit : step.backward()) {
-            if (m == 0) unit.no_gradient(), unit.skip();
-            if (m == 1) break;
-          }
-          if (m == 1) {
-            auto unit = step.backward(0);
-            for (float& x : unit.template gradients<Parts>().a) x += 1;
+            if (unit.index() != 0) continue;
+            if (m == 0) {
+              unit.no_gradient();
+              unit.skip();
+            } else {
+              for (float& x : unit.template gradients<Parts>().a) x += 1;
+            }
           }
         }
         (void)step.finish();
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_in_a_forward_is_refused) {
       all = error_of([&] { unit.no_gradient(); });
       one = error_of([&] { unit.no_gradient(&Parts<float>::a); });
     }
-    if (!says(all, {"unit.0", "forward"}) && !says(all, {"'unit'", "forward"})) {
+    if (!says(all, {"'unit'", "forward"})) {
       throw zero::Error("no clear error: " + all);
     }
     if (one != all) throw zero::Error("another error: " + one);
@@ -269,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_tied_tensor_has_a_gradient_if_either_unit_ran) {
                   .gradient = [](const Place& p) { return p.unit == 0 ? 3.0F : 2.0F; },
                   .runs = [](const Place& p) { return p.step == 2 || p.unit != 2 * p.step; }};
   everywhere(2, model, plan, [](const Outcome& rank) {
-    BOOST_TEST(rank.weights[0] == -(2.0F + 5.0F + 5.0F));
+    BOOST_TEST(rank.weights[0] == -(2.0F + 3.0F + 5.0F));
     BOOST_TEST(rank.weights[5] == -6.0F);
   });
 }

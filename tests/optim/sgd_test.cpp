@@ -6,8 +6,12 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <tuple>
 #include <vector>
+#include <zero/base/error.hpp>
+#include <zero/optim/learning_rate.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/update.hpp>
 
@@ -72,4 +76,10 @@ BOOST_AUTO_TEST_CASE(a_gradient_of_norm_5_clipped_to_1_moves_by_its_direction) {
                                  2);
   BOOST_TEST(std::fabs(weight[0] + 0.6F) < 1e-6F);
   BOOST_TEST(std::fabs(weight[1] + 0.8F) < 1e-6F);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_function_is_no_learning_rate) {
+  BOOST_CHECK_THROW(zero::LearningRate(std::function<float(std::int64_t)>()), zero::ContractError);
+  BOOST_CHECK_THROW(zero::LearningRate(static_cast<float (*)(std::int64_t)>(nullptr)),
+                    zero::ContractError);
 }

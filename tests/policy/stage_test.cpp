@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(only_units_near_the_turn_stay_whole) {
     return n;
   };
   BOOST_TEST((gathers.operator()<Deep<1, 1, 0>>() == 24u));  // each unit, each pass
-  BOOST_TEST(gathers.operator()<Zero3>() == 24u - 3);      // three turns, one unit at each
+  BOOST_TEST(gathers.operator()<Zero3>() == 24u - 3);        // three turns, one unit at each
   BOOST_TEST((gathers.operator()<Deep<1, 1, 2>>() == 24u - 6));
   BOOST_TEST(gathers.operator()<KeepAll>() == 6u);
   BOOST_TEST((gathers.operator()<Deep<3, 3, 1>>() == 24u - 3));  // looking ahead saves nothing

@@ -165,12 +165,11 @@ class HostStream {
   }
 
   void run_here(const detail::TaskRef& task) {
-    detail::Patience patience;
-    while (!queue_.attempt(task, patience)) {
+    queue_.run(task, [this, &task](bool tired) {
       // Other ranks may need the tasks of this device's other streams to get on.
-      if (driver_ != nullptr && driver_->run_one()) continue;
-      if (patience.tired()) task.pause(queue_.state()->nap());
-    }
+      if (driver_ != nullptr && driver_->run_one()) return;
+      if (tired) task.pause(queue_.state()->nap());
+    });
   }
 
   void join() {
@@ -205,7 +204,7 @@ class HostDevice {
   HostDevice(const HostDevice&) = delete;
   HostDevice& operator=(const HostDevice&) = delete;
   ~HostDevice() {
-    // All threads end before any queue is destroyed, since tasks may use other streams.
+    // All stop and end before any is destroyed, since a task may use, and wait for, other streams.
     for (auto& stream : streams_) stream->queue_.stop();
     for (auto& stream : streams_) stream->join();
   }

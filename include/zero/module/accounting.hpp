@@ -77,10 +77,18 @@ struct BytesSent {
   friend constexpr bool operator==(const BytesSent&, const BytesSent&) = default;
 };
 
+/// Elements that one rank of an all_reduce sends: all but its part to whoever sums them, then the sum
+/// of its part to all others.
+constexpr std::size_t sent_in_all_reduce(std::size_t count, std::size_t ranks, std::size_t rank) {
+  const std::size_t part = count / ranks + (rank < count % ranks ? 1 : 0);
+  return count - part + part * (ranks - 1);
+}
+
 /// The bytes that a schedule sends: weights of type T, gradients fp32, and the control block.
+/// They depend on the replica only where the replicas do not divide a shard.
 template <class T>
 BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule, std::size_t ranks,
-                             std::size_t replicas) {
+                             std::size_t replicas, std::size_t replica) {
   const ElementsSent sent =
       traffic(schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
   const std::size_t world_size = ranks * replicas;
@@ -89,8 +97,14 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& s
   const std::size_t control = 2 * (block / world_size) * (world_size - 1) * sizeof(double);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
+  std::size_t replicated = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.op != Op::all_reduce_replicas) continue;
+    const FlatLayout& layout = parameters.groups()[step.subject].layout;
+    replicated += sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
+  }
   return {sent.gathered * sizeof(T), scatters ? reduced : 0,
-          (scatters ? 0 : reduced) + sent.replicated * sizeof(float) + control};
+          (scatters ? 0 : reduced) + replicated * sizeof(float) + control};
 }
 
 /// Bytes that a rank has sent so far over the communicators of a mesh.

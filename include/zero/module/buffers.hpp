@@ -106,15 +106,16 @@ class Buffers {
     const MemoryKind kind = traits.shards_grads ? MemoryKind::slots : MemoryKind::gradients;
     for (const std::size_t size : slots.gradients) gradients_.push_back(arena.take<float>(kind, size));
     const std::size_t units = parameters.units().size(), tensors = parameters.tensors().size();
-    block_ = arena.take<double>(MemoryKind::control, Control::block_size(units, tensors, world_size));
-    norms_ = arena.take<double>(MemoryKind::control, groups);
+    const std::size_t block = Control::block_size(units, tensors, world_size);
+    control_ = arena.take<double>(MemoryKind::control, block + groups);
+    block_size_ = block;
   }
 
   const Group& group(std::size_t g) const { return groups_[g]; }
   std::span<T> whole_params(std::size_t slot) const { return whole_[slot]; }
   std::span<float> whole_gradient(std::size_t slot) const { return gradients_[slot]; }
-  std::span<double> control_block() const { return block_; }
-  std::span<double> norms() const { return norms_; }
+  std::span<double> control_block() const { return control_.first(block_size_); }
+  std::span<double> norms() const { return control_.subspan(block_size_); }
   std::size_t slots() const { return whole_.size(); }
   std::size_t gradient_slots() const { return gradients_.size(); }
 
@@ -127,7 +128,8 @@ class Buffers {
   std::vector<Group> groups_;
   std::vector<std::span<T>> whole_;          // [slot]
   std::vector<std::span<float>> gradients_;  // [slot]
-  std::span<double> block_, norms_;
+  std::span<double> control_;  // the block that ranks sum, then the norms of groups
+  std::size_t block_size_ = 0;
 };
 
 }  // namespace zero

@@ -100,7 +100,7 @@ class Control {
       if (at[0] * at[0] != ranks * at[1] && disagreement_ == no_disagreement) disagreement_ = i;
     }
     divisor_ = wanted_divisor_;
-    norm_ = std::sqrt(block_[0]) / divisor_;
+    norm_ = std::sqrt(block_[0] / divisor_ / divisor_);
     // A larger norm than this may be finite and yet have an element that is not, once divided.
     const bool finite = norm_ <= largest;
     if (!finite) norm_ = std::numeric_limits<double>::infinity();

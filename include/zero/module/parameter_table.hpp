@@ -46,7 +46,8 @@ struct UnitInfo {
 /// Errors: ContractError for a duplicate or empty name, a model without units, or unknown `reads`.
 class ParameterTable {
  public:
-  /// `alignment` in elements: each tensor begins at a multiple of it.
+  /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of memory
+  /// no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the block.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {

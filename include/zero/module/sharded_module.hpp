@@ -125,7 +125,8 @@ class ShardedModule {
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
     const Schedule made = make_schedule<StageType>(
         parameters().shape(), training(parameters().units().size(), micro_steps));
-    return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size());
+    return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
+                                 mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
   Traffic sent() const { return measured_traffic(mesh()); }
@@ -143,7 +144,7 @@ class ShardedModule {
   friend class Evaluation<ShardedModule>;
 
   static ParameterTable make_parameters(const ModelType& model, std::size_t ranks) {
-    return ParameterTable(model, ranks, 16 / sizeof(T));
+    return ParameterTable(model, ranks, memory_alignment / sizeof(T));
   }
   detail::KeptState<Comm, typename Engine::Buffers, T> kept() {
     return {parameters(), engine_.mesh(), engine_.buffers(), schedule()};
@@ -258,7 +259,7 @@ ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType mode
 template <class StageType, class T = float, class ModelType, class OptimizerType>
 std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType&,
                          const ModuleOptions& options = {}, std::size_t replicas = 1) {
-  const ParameterTable table(model, ranks / replicas, 16 / sizeof(T));
+  const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T));
   const detail::Schedules<StageType> schedules(table, options.max_micro_steps);
   return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules, ranks);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// LearningRate: a constant or a function of the schedule position. Standard library only.
+// LearningRate: a constant or a function of the schedule position. May include base/.
 #pragma once
 
 #include <concepts>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <type_traits>
 #include <utility>
+#include <zero/base/error.hpp>
 
 namespace zero {
 
@@ -15,6 +16,7 @@ namespace zero {
 /// step) of the schedule position, which is the number of steps that were applied before this one.
 ///
 /// Pre:     the function returns the same on every rank.
+/// Errors:  ContractError for an empty function.
 class LearningRate {
  public:
   template <class Number>
@@ -24,7 +26,12 @@ class LearningRate {
   template <class Function>
   requires std::is_invocable_r_v<float, const Function&, std::int64_t> LearningRate(
       Function function)
-      : function_(std::move(function)) {}
+      : function_(std::move(function)) {
+    if (!function_) {
+      throw ContractError(
+          "zero::LearningRate: the function of the step is empty; give a number or a function");
+    }
+  }
 
   float at(std::int64_t step) const { return function_ ? function_(step) : value_; }
 

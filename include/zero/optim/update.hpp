@@ -15,9 +15,9 @@ namespace zero {
 namespace detail {
 inline constexpr std::size_t update_block = 64;
 
-/// Updates `blocks` * update_block elements. This is the only machine code that updates elements: a
-/// loop of fixed length, compiled once, so that each element has the same rounding wherever
-/// it lies, whatever the compiler contracts or leaves over.
+/// Updates `blocks` * update_block elements. No other loop updates elements, and its length is
+/// fixed, so that a compiler makes no second loop for what its vectors leave over: each element is
+/// rounded alike wherever it lies, also where multiplications are contracted with additions.
 template <Optimizer O, class... States>
 [[gnu::noinline]] void update_blocks(const typename O::Coefficients& coefficients, float divisor,
                                      float clip, std::size_t blocks,

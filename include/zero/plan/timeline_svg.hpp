@@ -3,10 +3,10 @@
 // Draws when the steps of a schedule ran: one lane a stream. May include schedule/.
 #pragma once
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
+#include <limits>
 #include <ostream>
 #include <span>
 #include <string>
@@ -23,25 +23,28 @@ struct TimelineColor {
   Op op;
   const char* fill;
   const char* name;
+  bool dark = false;  // light text is read better on it
 };
 /// Distinct for colour-blind readers as well. Source: Okabe and Ito, Color Universal Design, 2008.
 inline constexpr TimelineColor timeline_colors[] = {
     {Op::forward, "#56b4e9", "forward"},
-    {Op::backward, "#0072b2", "backward"},
+    {Op::backward, "#0072b2", "backward", true},
     {Op::gather, "#e69f00", "gather"},
-    {Op::reduce_scatter, "#009e73", "reduce-scatter"},
-    {Op::all_reduce, "#009e73", "all-reduce"},
+    {Op::reduce_scatter, "#009e73", "reduce-scatter", true},
+    {Op::all_reduce, "#009e73", "all-reduce", true},
     {Op::all_reduce_replicas, "#f0e442", "all-reduce over replicas"},
-    {Op::square_norm, "#999999", "norm"},
-    {Op::combine, "#d55e00", "combine (norm, agreement)"},
+    {Op::square_norm, "#777777", "norm", true},
+    {Op::combine, "#d55e00", "combine: norm and agreement", true},
     {Op::update, "#cc79a7", "update"},
+    {Op::release, "#bbbbbb", "release"},
 };
-constexpr const TimelineColor* timeline_color(Op op) {
+constexpr const TimelineColor& timeline_color(Op op) {
   for (const TimelineColor& color : timeline_colors) {
-    if (color.op == op) return &color;
+    if (color.op == op) return color;
   }
-  return nullptr;
+  return timeline_colors[std::size(timeline_colors) - 1];
 }
+
 /// A round distance between ticks that gives about ten of them.
 inline double tick_distance(double length) {
   const double rough = std::max(length, 1e-9) / 10;
@@ -55,92 +58,208 @@ inline std::string escape_xml(std::string_view text) {
     else if (c == '>') out += "&gt;";
     else if (c == '&') out += "&amp;";
     else if (c == '"') out += "&quot;";
-    else out += c;
+    else out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out;
 }
+/// The same text in every locale.
+inline std::string decimal(double value, int digits) {
+  char text[400];
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits);
+  return {text, end.ptr};
+}
+
+/// Lines of SVG. Numbers are pixels.
+class SvgWriter {
+ public:
+  explicit SvgWriter(std::ostream& out) : out_(out) {}
+
+  void rect(double x, double y, double w, double h, std::string_view style) {
+    out_ << "<rect x=\"" << decimal(x, 2) << "\" y=\"" << decimal(y, 2) << "\" width=\""
+         << decimal(w, 2) << "\" height=\"" << decimal(h, 2) << "\" " << style << "/>";
+  }
+  void line(double x1, double y1, double x2, double y2, std::string_view style) {
+    out_ << "<line x1=\"" << decimal(x1, 2) << "\" y1=\"" << decimal(y1, 2) << "\" x2=\""
+         << decimal(x2, 2) << "\" y2=\"" << decimal(y2, 2) << "\" " << style << "/>";
+  }
+  void text(double x, double y, std::string_view style, std::string_view text) {
+    out_ << "<text x=\"" << decimal(x, 2) << "\" y=\"" << decimal(y, 2) << "\" " << style << '>'
+         << escape_xml(text) << "</text>";
+  }
+  /// Centred, from bottom to top.
+  void upright(double x, double y, const std::string& style, std::string_view label) {
+    text(x, y, style + " transform=\"rotate(-90 " + decimal(x, 2) + ' ' + decimal(y, 2) + ")\"", label);
+  }
+  std::ostream& out() { return out_; }
+
+  /// About how wide a text is.
+  static double width(std::string_view text, double font_size) {
+    return 0.62 * font_size * static_cast<double>(text.size());
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+/// One picture: where time and streams are in it, and the layers that it is painted in.
+template <class UnitName>
+class Timeline {
+ public:
+  Timeline(std::ostream& out, const Schedule& schedule, std::span<const Span> spans, UnitName unit_name)
+      : svg_(out), schedule_(schedule), spans_(spans), unit_name_(unit_name) {
+    begin_ = std::numeric_limits<double>::infinity();
+    end_ = -begin_;
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      if (!drawn(i)) continue;
+      begin_ = std::min(begin_, spans[i].begin);
+      end_ = std::max(end_, spans[i].end);
+      busy_[stream(i)] += spans[i].end - spans[i].begin;
+    }
+    if (end_ <= begin_) begin_ = 0, end_ = 1;
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      lanes_[s] = bottom_;
+      if (busy_[s] > 0) bottom_ += box + 8;
+    }
+  }
+
+  void write(std::string_view title) {
+    std::ostream& out = svg_.out();
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << decimal(left + wide + 30, 0)
+        << ' ' << decimal(bottom_ + 72, 0)
+        << "\" font-family=\"Helvetica,Arial,sans-serif\" font-size=\"13\">\n"
+           "<defs><pattern id=\"idle\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
+           "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f6f6f6\"/>"
+           "<rect width=\"1.4\" height=\"7\" fill=\"#dddddd\"/></pattern></defs>\n"
+           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+    svg_.text(14, 28, "font-size=\"18\" font-weight=\"bold\"", title);
+    svg_.text(14, 49, "fill=\"#555555\"",
+              "A lane is a stream, a box a step of the schedule with the unit that it acts on. Waiting "
+              "for other ranks is part of a collective's box.");
+    out << '\n';
+    lanes();
+    axis();
+    phases();
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      if (drawn(i)) step(i);
+    }
+    legend();
+    out << "</svg>\n";
+  }
+
+ private:
+  static constexpr double left = 112, wide = 1200, top = 96, box = 52;
+
+  bool drawn(std::size_t i) const { return spans_[i].end > spans_[i].begin; }
+  std::size_t stream(std::size_t i) const {
+    return static_cast<std::size_t>(schedule_.steps[i].stream);
+  }
+  double x(double time) const { return left + (time - begin_) * wide / (end_ - begin_); }
+
+  void lanes() {
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      if (busy_[s] <= 0) continue;
+      svg_.rect(left, lanes_[s], wide, box, "fill=\"url(#idle)\"");
+      svg_.text(left - 12, lanes_[s] + box / 2 - 2, "text-anchor=\"end\" font-weight=\"bold\"",
+                name_of(static_cast<StreamId>(s)));
+      svg_.text(left - 12, lanes_[s] + box / 2 + 14, "text-anchor=\"end\" fill=\"#555555\"",
+                decimal(100 * busy_[s] / (end_ - begin_), 0) + " % busy");
+      svg_.out() << '\n';
+    }
+  }
+  void axis() {
+    const double tick = tick_distance(end_ - begin_);
+    for (double t = 0; t <= end_ - begin_; t += tick) {
+      svg_.line(x(begin_ + t), top - 6, x(begin_ + t), bottom_, "stroke=\"#bbbbbb\"");
+      char text[32];
+      const auto end = std::to_chars(text, text + sizeof text, static_cast<float>(t / 1000));
+      svg_.text(x(begin_ + t), bottom_ + 16, "text-anchor=\"middle\" fill=\"#555555\"",
+                std::string(text, end.ptr) + " ms");
+      svg_.out() << '\n';
+    }
+  }
+  /// Names what the compute stream is at, above it.
+  void phases() {
+    std::size_t first = spans_.size(), last = first;
+    const auto close = [&] {
+      if (first == spans_.size()) return;
+      const double from = x(spans_[first].begin), to = x(spans_[last].end);
+      const std::string_view name = timeline_color(schedule_.steps[first].op).name;
+      svg_.line(from, top - 8, to, top - 8, "stroke=\"#333333\" stroke-width=\"2\"");
+      if (SvgWriter::width(name, 13) < to - from) {
+        svg_.text((from + to) / 2, top - 14, "text-anchor=\"middle\"", name);
+      }
+      svg_.out() << '\n';
+      first = spans_.size();
+    };
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+      const Op op = schedule_.steps[i].op;
+      if (!drawn(i) || !(computes(op) || op == Op::update)) continue;
+      if (first != spans_.size() && schedule_.steps[first].op != op) close();
+      if (first == spans_.size()) first = i;
+      last = i;
+    }
+    close();
+  }
+  void step(std::size_t i) {
+    const Step& step = schedule_.steps[i];
+    const TimelineColor& color = timeline_color(step.op);
+    const double at = x(spans_[i].begin), w = std::max(x(spans_[i].end) - at, 0.8);
+    if (w > 0.8) in_legend_[static_cast<std::size_t>(step.op)] = true;
+    const double y = lanes_[stream(i)];
+    const std::string name = unit_of(step);
+    svg_.out() << "<g>";
+    svg_.rect(at, y, w, box,
+              std::string("fill=\"") + color.fill + (w > 3 ? "\" stroke=\"#ffffff\"" : "\""));
+    svg_.out() << "<title>" << i << ": " << color.name << ' ' << escape_xml(name) << ", "
+               << decimal((spans_[i].end - spans_[i].begin) / 1000, 3) << " ms</title>";
+    const std::string style = std::string("text-anchor=\"middle\" pointer-events=\"none\" fill=\"") +
+                              (color.dark ? "#ffffff\"" : "#000000\"");
+    if (SvgWriter::width(name, 13) + 2 < w) {
+      svg_.text(at + w / 2, y + box / 2 + 4.5, style, name);
+    } else if (w > 12 && SvgWriter::width(name, 11) < box) {
+      svg_.upright(at + w / 2 + 4, y + box / 2, style + " font-size=\"11\"", name);
+    }
+    svg_.out() << "</g>\n";
+  }
+  std::string unit_of(const Step& step) const {
+    if (step.op == Op::combine) return "all";
+    return std::string(unit_name_(std::size_t{
+        computes(step.op) ? step.subject : schedule_.model.group(step.subject).owner}));
+  }
+  void legend() {
+    double at = left;
+    const auto entry = [&](const std::string& style, std::string_view name) {
+      svg_.rect(at, bottom_ + 38, 15, 15, style);
+      svg_.text(at + 21, bottom_ + 50, "fill=\"#000000\"", name);
+      svg_.out() << '\n';
+      at += 48 + SvgWriter::width(name, 12);
+    };
+    for (const TimelineColor& color : timeline_colors) {
+      if (!in_legend_[static_cast<std::size_t>(color.op)]) continue;
+      entry(std::string("fill=\"") + color.fill + '"', color.name);
+    }
+    entry("fill=\"url(#idle)\" stroke=\"#cccccc\"", "idle");
+  }
+
+  SvgWriter svg_;
+  const Schedule& schedule_;
+  std::span<const Span> spans_;
+  UnitName unit_name_;
+  double begin_, end_, bottom_ = top;
+  double lanes_[stream_count] = {}, busy_[stream_count] = {};
+  bool in_legend_[op_count] = {};
+};
 
 }  // namespace detail
 
 /// Writes an SVG picture of one execution: lanes are streams, boxes are steps, time runs to the right.
 ///
 /// Units:   spans [step of the schedule] in microseconds; a step without duration is not drawn.
-///          `unit_name(group or unit)` gives the text in a box.
+///          unit_name(u) names unit u; a group is named by its owner.
 template <class UnitName>
 void print_timeline_svg(std::ostream& out, const Schedule& schedule, std::span<const Span> spans,
                         std::string_view title, UnitName unit_name) {
-  constexpr double left = 92, width = 1180, top = 62, lane = 46, box = 34;
-  double begin = 1e300, end = -1e300;
-  bool used[stream_count] = {};
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (spans[i].end <= spans[i].begin) continue;
-    begin = std::min(begin, spans[i].begin);
-    end = std::max(end, spans[i].end);
-    used[static_cast<std::size_t>(schedule.steps[i].stream)] = true;
-  }
-  if (end <= begin) begin = 0, end = 1;
-  const double scale = width / (end - begin);
-  double lane_of[stream_count] = {}, bottom = top;
-  for (std::size_t s = 0; s < stream_count; ++s) {
-    lane_of[s] = bottom;
-    if (used[s]) bottom += lane;
-  }
-  const auto print = [&](const char* format, auto... arguments) {
-    std::array<char, 512> line{};
-    std::snprintf(line.data(), line.size(), format, arguments...);
-    out << line.data();
-  };
-  print("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-        "font-family=\"Helvetica,Arial,sans-serif\" font-size=\"12\">\n",
-        left + width + 20, bottom + 78);
-  out << "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"12\" y=\"28\" "
-         "font-size=\"17\" font-weight=\"bold\">" << detail::escape_xml(title) << "</text>\n";
-  for (std::size_t s = 0; s < stream_count; ++s) {
-    if (!used[s]) continue;
-    print("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"#f4f4f4\"/>\n", left,
-          lane_of[s], width, lane - 6);
-    print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left - 10,
-          lane_of[s] + lane / 2, name_of(static_cast<StreamId>(s)));
-  }
-  const double tick = detail::tick_distance(end - begin);
-  for (double t = 0; t <= end - begin; t += tick) {
-    const double x = left + t * scale;
-    print("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#cccccc\"/>", x, top - 6, x,
-          bottom);
-    print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"#555555\">%g</text>\n", x,
-          bottom + 16, t / 1000);
-  }
-  print("<text x=\"%.1f\" y=\"%.1f\" fill=\"#555555\">time in ms</text>\n", left, bottom + 34);
-  bool in_legend[op_count] = {};
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    const Step& step = schedule.steps[i];
-    const detail::TimelineColor* color = detail::timeline_color(step.op);
-    if (color == nullptr || spans[i].end <= spans[i].begin) continue;
-    in_legend[static_cast<std::size_t>(step.op)] = true;
-    const double x = left + (spans[i].begin - begin) * scale;
-    const double w = std::max((spans[i].end - spans[i].begin) * scale, 0.8);
-    const double y = lane_of[static_cast<std::size_t>(step.stream)] + (lane - 6 - box) / 2;
-    const std::string name = step.op == Op::combine ? "all" : std::string(unit_name(step));
-    print("<g><rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"%s\" "
-          "stroke=\"#ffffff\" stroke-width=\"0.6\"/>", x, y, w, box, color->fill);
-    print("<title>%zu: %s %s, %.3f ms</title>", i, color->name, detail::escape_xml(name).c_str(),
-          (spans[i].end - spans[i].begin) / 1000);
-    if (w > 6.8 * static_cast<double>(name.size()) + 4) {
-      const bool dark = step.op == Op::backward;
-      print("<text x=\"%.2f\" y=\"%.1f\" text-anchor=\"middle\" fill=\"%s\">%s</text>", x + w / 2,
-            y + box / 2 + 4, dark ? "#ffffff" : "#000000", detail::escape_xml(name).c_str());
-    }
-    out << "</g>\n";
-  }
-  double x = left;
-  for (const detail::TimelineColor& color : detail::timeline_colors) {
-    if (!in_legend[static_cast<std::size_t>(color.op)]) continue;
-    print("<rect x=\"%.1f\" y=\"%.1f\" width=\"13\" height=\"13\" fill=\"%s\"/>", x, bottom + 48,
-          color.fill);
-    print("<text x=\"%.1f\" y=\"%.1f\">%s</text>\n", x + 18, bottom + 59, color.name);
-    x += 40 + 6.6 * static_cast<double>(std::string_view(color.name).size());
-  }
-  out << "</svg>\n";
+  detail::Timeline(out, schedule, spans, unit_name).write(title);
 }
 
 }  // namespace zero

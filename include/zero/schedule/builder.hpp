@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// ScheduleBuilder: what a policy may ask and do. Knows no waits and no rules. Includes schedule/
-// only.
+// ScheduleBuilder: what a policy may ask and do. Includes schedule/ only.
 #pragma once
 
 #include <zero/schedule/detail/program_index.hpp>
@@ -237,11 +236,12 @@ class ScheduleBuilder {
       default: return {operand.space, operand.mode, index};
     }
   }
-  static constexpr void add(Step& step, Access access) {
-    for (std::uint8_t i = 0; i < step.access_count; ++i) {
-      Access& old = step.accesses[i];
-      if (old.space == access.space && old.index == access.index) {
-        if (old.mode != access.mode) old.mode = Mode::update;  // read and write: in place
+  /// An operand that is where the one before it is makes one operand of both: it works in place.
+  static constexpr void add(Step& step, const Access& access) {
+    if (step.access_count != 0) {
+      Access& last = step.accesses[step.access_count - 1];
+      if (last.space == access.space && last.index == access.index) {
+        last.mode = Mode::update;
         return;
       }
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// What a schedule costs: slots, elements held and sent, time on a simple machine. Includes
-// schedule/ only.
+// What a schedule costs: elements held and sent, time on a machine. Includes schedule/ only.
 #pragma once
 
 #include <vector>
@@ -45,7 +44,7 @@ struct ElementsSent {
 /// Source:  ring algorithms; Rajbhandari et al., ZeRO, 2020, section 7.
 template <class Elements>
 constexpr ElementsSent traffic(const Schedule& schedule, Elements elements, std::size_t ranks,
-                          std::size_t replicas = 1) {
+                               std::size_t replicas = 1) {
   ElementsSent sent{};
   for (const Step& step : schedule.steps) {
     if (!communicates(step.op) || step.op == Op::combine) continue;

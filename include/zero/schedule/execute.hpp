@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Executor: issues the steps of a schedule. Knows no stage and no policy. Includes schedule/ and
-// base/ only.
+// Executor: issues the steps of a schedule. Includes schedule/ and base/ only.
 #pragma once
 
 #include <string>
@@ -31,7 +30,7 @@ concept Backend = requires(B& backend, const Step& step, std::uint32_t step_inde
 /// Order:   enqueues only; does not synchronise. Does not allocate, except for an error's text.
 /// Pre:     schedule and backend outlive the executor. Whoever changes the schedule, or runs
 /// another
-///          one in between, orders all streams after what was issued and calls restart().
+///          in between, orders all streams after what was issued and calls restart().
 template <Backend B>
 class Executor {
  public:

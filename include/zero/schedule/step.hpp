@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The words of a schedule: operations, streams, buffers and steps. Includes the standard library
-// only.
+// Step: operations, streams and buffers, the words of a schedule. Includes the standard library.
 #pragma once
 
 #include <cstddef>

@@ -69,11 +69,13 @@ class CollectiveTask {
       if ((*this)()) return;
       std::this_thread::yield();
     }
-    while (!(*this)()) pause(longest_pause);
+    // Bounds how late the end of the time limit is noticed.
+    while (!(*this)()) pause(world().limit() / 8);
   }
 
   /// Sleeps until a peer has moved, for at most `limit`.
   void pause(std::chrono::nanoseconds limit) {
+    polls_ = 0;
     world().sleep(limit, [this] { return ready() || world().failed() || anybody_gone(); });
   }
 
@@ -81,8 +83,6 @@ class CollectiveTask {
 
  private:
   static constexpr unsigned yields = 100;
-  // Bounds how late the time limit and a rank that has left are noticed.
-  static constexpr std::chrono::milliseconds longest_pause{5};
   static constexpr std::uint8_t done = 0xFF;
 
   Group& group() const { return member_->group(); }

@@ -26,7 +26,7 @@ class World {
   using Clock = std::chrono::steady_clock;
 
   World(std::size_t ranks, std::chrono::milliseconds limit)
-      : limit_(limit), spins_(ranks <= std::thread::hardware_concurrency() ? 4000 : 20) {}
+      : limit_(limit), spins_(ranks <= std::thread::hardware_concurrency() ? 1000 : 20) {}
 
   std::chrono::milliseconds limit() const { return limit_; }
   /// How often to look before the processor is given to others.

@@ -30,7 +30,7 @@ struct StreamState {
   Shuffler* const driver;    // who runs the stream, where no thread of its own does; dies with it
   alignas(64) Counter done;  // tasks that have ended, from the beginning of the stream
   std::atomic<std::uint64_t> moves{0};  // signs of life beside `done`
-  std::atomic<bool> abandoned{false};   // the stream ended with work queued
+  std::atomic<bool> abandoned{false};   // the device ends: what is queued never runs
   std::atomic<const char*> operation{""};
 
   std::uint64_t signs_of_life() const {
@@ -42,7 +42,7 @@ struct StreamState {
     if (done.value() >= target) return true;
     if (abandoned.load(std::memory_order_acquire)) {
       throw DeviceError("wait for stream '" + name +
-                        "': its device was destroyed with work queued, which will never run; "
+                        "': its device was destroyed before that work had ended; "
                         "synchronize a stream before its device is destroyed");
     }
     return false;
@@ -52,7 +52,8 @@ struct StreamState {
     done.sleep(target, limit, [this] { return abandoned.load(std::memory_order_seq_cst); });
   }
 
-  // Who waits for an operation has more time than the operation itself, whose error names the cause.
+  // Who waits for an operation has more time than the operation itself, whose error names the
+  // cause.
   std::chrono::nanoseconds stream_waits() const { return time_limit + time_limit / 4; }
   std::chrono::nanoseconds host_waits() const { return time_limit + time_limit / 2; }
 
@@ -76,10 +77,11 @@ struct StreamState {
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
 
-  /// Keeps the first error. The caller holds no other reference to it.
+  /// Keeps an error; later work is dropped, so that it is the first. The caller holds no other
+  /// reference to it.
   void fail(std::exception_ptr error) {
     const std::lock_guard guard(lock_);
-    if (error_ == nullptr) error_ = std::move(error);
+    error_ = std::move(error);
     failed_.store(true, std::memory_order_release);
   }
 

@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <zero/base/error.hpp>
@@ -30,10 +32,8 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
   ~TaskQueue() {
-    if (empty()) return;
+    stop();
     for (std::uint64_t at = state_->done.value(); at != issued(); ++at) slot(at).destroy();
-    state_->abandoned.store(true, std::memory_order_seq_cst);
-    state_->done.wake();
   }
 
   const std::shared_ptr<StreamState>& state() const { return state_; }
@@ -54,37 +54,27 @@ class TaskQueue {
     }
   }
 
-  /// Polls a task once. Returns whether it has ended: it is done, it failed, or it is dropped
-  /// because an earlier one failed.
-  bool attempt(const TaskRef& task, Patience& patience) {
-    if (state_->failed()) return true;
-    std::exception_ptr error;
-    state_->operation.store(task.label, std::memory_order_relaxed);
-    runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    try {
-      const Poll poll = task.poll();
-      runner_.store({}, std::memory_order_relaxed);
-      if (poll == Poll::ready) return true;
-      check_time(task, poll, patience);
-      return false;
-    } catch (...) {
-      runner_.store({}, std::memory_order_relaxed);
-      error = std::current_exception();
-    }
-    // After the handler, so that the waiting host has the only reference to the exception.
-    state_->fail(std::move(error));
-    return true;
-  }
-
   /// Polls the oldest task once. Returns whether a task has ended.
   bool step() {
     const std::uint64_t at = state_->done.value();
     if (at == issued()) return false;
-    if (!attempt(slot(at).task(), patience_)) return false;
+    runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const bool ended = attempt(slot(at).task(), patience_);
+    runner_.store({}, std::memory_order_relaxed);
+    if (!ended) return false;
     slot(at).destroy();
     patience_ = Patience();
     state_->done.advance(at + 1);
     return true;
+  }
+
+  /// Runs a task that is not in the ring, at once; `between(tired)` is called after each poll that
+  /// was too early.
+  template <class Between>
+  void run(const TaskRef& task, Between between) {
+    runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    for (Patience patience; !attempt(task, patience);) between(patience.tired());
+    runner_.store({}, std::memory_order_relaxed);
   }
 
   /// Sleeps a moment, as the oldest task thinks best. Pre: there is one, and it was not ready.
@@ -106,9 +96,11 @@ class TaskQueue {
     }
   }
 
+  /// Ends work() after the task that runs, and all waiting for what is queued.
   void stop() {
-    stopped_.store(true, std::memory_order_seq_cst);
+    state_->abandoned.store(true, std::memory_order_seq_cst);
     issued_.wake();
+    state_->done.wake();
   }
 
   /// A task must not use its own stream: what it would wait for is itself.
@@ -121,9 +113,29 @@ class TaskQueue {
   }
 
  private:
-  bool full() const { return issued() - state_->done.value() >= capacity_; }
-  bool stopped() const { return stopped_.load(std::memory_order_seq_cst); }
+  bool full() const {
+    const std::uint64_t done = state_->done.value();  // first, so that it is never the larger one
+    return issued() - done >= capacity_;
+  }
+  bool stopped() const { return state_->abandoned.load(std::memory_order_seq_cst); }
   TaskSlot& slot(std::uint64_t at) { return ring_[at & (capacity_ - 1)]; }
+
+  /// Polls a task once. Returns whether it has ended: it is done, it failed, or it is dropped
+  /// because an earlier one failed.
+  bool attempt(const TaskRef& task, Patience& patience) {
+    if (state_->failed()) return true;
+    std::exception_ptr error;
+    state_->operation.store(task.label, std::memory_order_relaxed);
+    try {
+      const Poll poll = task.poll();
+      if (poll == Poll::ready) return true;
+      check_time(task, poll, patience);
+      return false;
+    } catch (...) { error = std::current_exception(); }
+    // After the handler, so that the waiting host has the only reference to the exception.
+    state_->fail(std::move(error));
+    return true;
+  }
 
   void check_time(const TaskRef& task, Poll poll, Patience& patience) {
     if (poll == Poll::moving) {
@@ -142,7 +154,6 @@ class TaskQueue {
   const std::unique_ptr<TaskSlot[]> ring_;
   Patience patience_;  // with the oldest task
   std::atomic<std::thread::id> runner_{};
-  std::atomic<bool> stopped_{false};
   alignas(64) Counter issued_;
   SpinLock push_lock_;
 };

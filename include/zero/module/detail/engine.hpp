@@ -208,13 +208,17 @@ class Engine {
   /// Looks before it issues anything, so that after an error the step is as before.
   const Step& enter_training(Op op, std::size_t unit) {
     const std::size_t next = training_.peek(op, unit).micro_step;
-    if (next != progress_.micro_step()) {
-      progress_.check_micro_step([&] {
-        return std::string(info(op).name) + " of unit '" + name(unit) + "' in micro-step " +
-               std::to_string(next);
-      });
-      progress_.begin_micro_step(next);
+    const bool is_new = next != progress_.micro_step();
+    const auto what = [&] {
+      return std::string(info(op).name) + " of unit '" + name(unit) + "' in micro-step " +
+             std::to_string(next);
+    };
+    if (is_new) progress_.check_micro_step(what);
+    if (op == Op::backward && (is_new || !progress_.has_begun())) {
+      throw ContractError("zero: " + what() + " came before any forward; run units forward first");
     }
+    if (is_new) progress_.begin_micro_step(next);
+    progress_.enter();
     return training_.enter(op, unit);
   }
   [[noreturn]] void throw_disagreement() const {

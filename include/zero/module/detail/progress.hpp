@@ -28,8 +28,13 @@ class Progress {
   }
   void begin_micro_step(std::size_t micro_step) {
     micro_step_ = micro_step;
+    begun_ = false;
     ran_.assign(ran_.size(), Ran{});
   }
+  /// Notes that a compute step of this micro-step was entered.
+  void enter() { begun_ = true; }
+  /// Whether a forward was entered: a micro-step begins with one.
+  bool has_begun() const { return begun_; }
   std::size_t micro_step() const { return micro_step_; }
 
   /// Says that the backward that was entered adds no gradient to one tensor, or to any.
@@ -91,6 +96,7 @@ class Progress {
   std::vector<Ran> ran_;        // [unit]
   std::vector<char> excluded_;  // [tensor] gets no gradient from the backward that was entered
   std::size_t micro_step_ = 0;
+  bool begun_ = false;
 };
 
 }  // namespace zero::detail

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Contents: checks what the buffers hold, R1 to R4, R7, R8. Trusts neither builder nor waits.
-// Includes schedule/ only.
+// Contents: checks what the buffers hold, R1 to R4, R7, R8. Includes schedule/ only.
 #pragma once
 
 #include <zero/schedule/detail/scratch.hpp>
+#include <zero/schedule/detail/windows.hpp>
 #include <zero/schedule/rules.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero::detail {
 
 /// What each buffer holds, step by step in issue order. At the end all is as it was at the begin,
-/// so the next execution goes the same way.
+/// so the next execution goes the same way. Trusts neither builder nor waits.
 class Contents {
  public:
   constexpr Finding check(const Schedule& schedule) {
@@ -19,15 +19,15 @@ class Contents {
     const Step* const steps = schedule.steps.data();
     const auto n = static_cast<std::uint32_t>(schedule.steps.size());
     for (std::uint32_t i = 0; i < n; ++i) {
-      const Rule rule = apply(steps[i]);
-      if (rule != Rule::none) return {rule, i, i, steps[i].subject};
+      Rule rule = apply(steps[i]);
       for (const Access& access : steps[i]) {
-        if (access.index >= extent(schedule, access.space)) {
-          return {Rule::bound, i, i, steps[i].subject};
-        }
+        if (rule == Rule::none && access.index >= extent(schedule, access.space))
+          rule = Rule::bound;
       }
+      if (rule != Rule::none) return {rule, i, i, steps[i].subject};
     }
-    return at_end(n);
+    const Rule rule = at_end();
+    return rule == Rule::none ? Finding{} : Finding{rule, n, n, 0};
   }
 
  private:
@@ -41,13 +41,8 @@ class Contents {
     std::size_t parts = 0;
   };
   struct Group {
-    std::size_t expected = 0;  // backwards of the program that add to its gradient
-    std::size_t reduced = 0;   // backwards that are in its reduced gradient
-    std::size_t open = 0;      // micro-steps begun, but not complete
+    std::size_t reduced = 0;  // backwards that are in its reduced gradient
     bool updated = false, normed = false;
-  };
-  struct Parts {
-    std::size_t expected = 0, given = 0;
   };
   struct Activations {
     Index unit = nowhere, micro_step = 0;
@@ -56,34 +51,21 @@ class Contents {
 
   constexpr Finding begin(const Schedule& schedule) {
     s_ = &schedule;
-    const ModelShape& model = schedule.model;
+    const std::size_t groups = schedule.model.groups();
     params_.reset(extent(schedule, Space::params_whole));
     whole_.reset(extent(schedule, Space::grads_whole));
-    shard_.reset(model.groups());
+    shard_.reset(groups);
     activations_.reset(extent(schedule, Space::activations));
-    groups_.reset(model.groups());
-    parts_.reset(model.groups() * schedule.program.micro_steps);
+    groups_.reset(groups);
     cursor_ = 0;
     control_begun_ = combined_ = false;
-    if (schedule.home.size() != model.groups()) return {Rule::bound, 0, 0, 0};
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (schedule.home[g] < params_.size()) params_[schedule.home[g]].group = index(g);
+    if (schedule.home.size() != groups) return {Rule::bound, 0, 0, 0};
+    for (std::size_t g = 0; g < groups; ++g) {
+      if (schedule.home[g] == nowhere) continue;
+      if (schedule.home[g] >= params_.size()) return {Rule::bound, 0, 0, index(g)};
+      params_[schedule.home[g]].group = index(g);
     }
-    for (const Compute& compute : schedule.program.computes) {
-      const bool exists =
-          compute.unit < model.units() && compute.micro_step < schedule.program.micro_steps;
-      const bool trains = compute.op == Op::backward && schedule.program.updates;
-      if (!exists || !(trains || compute.op == Op::forward)) {
-        return {Rule::order, 0, 0, compute.unit};
-      }
-      if (!trains) continue;
-      for (const Index g : model.unit(compute.unit)) {
-        if (model.group(g).frozen) continue;
-        ++groups_[g].expected;
-        ++parts(g, compute.micro_step).expected;
-      }
-    }
-    return {};
+    return windows_.begin(schedule);
   }
   constexpr Rule apply(const Step& step) {
     const std::size_t subject = step.subject;
@@ -108,31 +90,26 @@ class Contents {
     }
     return Rule::order;
   }
-  constexpr Finding at_end(std::uint32_t n) const {
-    if (cursor_ != s_->program.computes.size()) return {Rule::order, n, n, 0};
+  constexpr Rule at_end() const {
+    if (cursor_ != s_->program.computes.size()) return Rule::order;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].updated != (groups_[g].expected != 0)) {
-        return {Rule::updated_once, n, n, index(g)};
-      }
+      if (groups_[g].updated != (windows_.expected(g) != 0)) return Rule::updated_once;
     }
-    if (combined_ != s_->program.updates) return {Rule::updated_once, n, n, 0};
+    if (combined_ != s_->program.updates) return Rule::updated_once;
     for (std::size_t slot = 0; slot < params_.size(); ++slot) {
       const Params& p = params_[slot];
       if (p.group == nowhere) continue;
-      if (p.torn || s_->home[p.group] != slot) return {Rule::balanced, n, n, p.group};
+      if (p.torn || s_->home[p.group] != slot) return Rule::balanced;
     }
     for (const Scratch<Gradient>* gradients : {&whole_, &shard_}) {
       for (const Gradient& g : *gradients) {
-        if (g.group != nowhere) return {Rule::reduced_once, n, n, g.group};
+        if (g.group != nowhere) return Rule::reduced_once;
       }
     }
-    return {};
+    return Rule::none;
   }
 
   static constexpr Index index(std::size_t i) { return static_cast<Index>(i); }
-  constexpr Parts& parts(std::size_t g, std::size_t micro_step) {
-    return parts_[g * s_->program.micro_steps + micro_step];
-  }
   /// The nth access of a step to `space`.
   static constexpr Access find(const Step& step, Space space, std::size_t nth = 0) {
     for (const Access& access : step) {
@@ -148,7 +125,9 @@ class Contents {
   static constexpr bool holds(const Scratch<Cell>& cells, Index at, std::size_t group) {
     return at < cells.size() && cells[at].group == group;
   }
-  constexpr bool complete(std::size_t g) const { return groups_[g].reduced == groups_[g].expected; }
+  constexpr bool complete(std::size_t g) const {
+    return groups_[g].reduced == windows_.expected(g);
+  }
   constexpr bool final(const Gradient* g) const {
     return g != nullptr && g->reduced && complete(g->group) &&
            g->replicated == s_->traits.replicates;
@@ -229,9 +208,7 @@ class Contents {
       if (!adds(gradient, to.mode, g, gradient.reduced)) return Rule::reduced_once;
       gradient.group = g;
       ++gradient.parts;
-      Parts& these = parts(g, step.micro_step);
-      if (these.given++ == 0) ++groups_[g].open;
-      if (these.given == these.expected) --groups_[g].open;
+      windows_.add(g, step.micro_step);
     }
     ++cursor_;
     return Rule::none;
@@ -239,7 +216,7 @@ class Contents {
   constexpr Rule reduce(const Step& step, std::size_t g) {
     const Access from = find(step, Space::grads_whole);
     if (!holds(whole_, from.index, g) || whole_[from.index].reduced) return Rule::reduced_once;
-    if (groups_[g].open != 0) return Rule::reduced_once;  // a backward has still to add
+    if (windows_.open(g)) return Rule::reduced_once;  // a backward has still to add
     if ((step.op == Op::reduce_scatter) != s_->traits.shards_optimizer) return Rule::reduced_once;
     Gradient& whole = whole_[from.index];
     groups_[g].reduced += whole.parts;
@@ -257,7 +234,7 @@ class Contents {
   }
   constexpr Rule all_reduce_replicas(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::update);
-    if (gradient == nullptr || gradient->replicated || !complete(g)) { return Rule::reduced_once; }
+    if (gradient == nullptr || gradient->replicated || !complete(g)) return Rule::reduced_once;
     gradient->replicated = true;
     return Rule::none;
   }
@@ -276,7 +253,7 @@ class Contents {
   constexpr Rule combine(const Step& step) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (!complete(g)) return Rule::reduced_once;
-      if (groups_[g].expected != 0 && !groups_[g].normed) return Rule::updated_once;
+      if (windows_.expected(g) != 0 && !groups_[g].normed) return Rule::updated_once;
     }
     if (!s_->program.updates || combined_ || !adds_to_control(step)) return Rule::updated_once;
     combined_ = true;
@@ -302,7 +279,7 @@ class Contents {
   Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
   Scratch<Activations> activations_{};
   Scratch<Group> groups_{};
-  Scratch<Parts> parts_{};  // [group * micro_steps + micro_step]
+  Windows windows_{};
   std::size_t cursor_ = 0;  // place in the program
   bool control_begun_ = false, combined_ = false;
 };

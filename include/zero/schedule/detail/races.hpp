@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Races: checks the order of accesses, R5, R6, R9, R10. Shares no code with waits.hpp. Includes
-// schedule/ only.
+// Races: checks the order of accesses, R5, R6, R9, R10. Includes schedule/ only.
 #pragma once
 
 #include <zero/schedule/detail/scratch.hpp>
@@ -27,7 +26,7 @@ constexpr Finding check_waits(const Schedule& schedule) {
   return {};
 }
 
-/// R5, R6, R10, over two executions in a row.
+/// R5, R6, R10, over two executions in a row. Shares neither code nor method with WaitFinder.
 ///
 /// Works from the end: `after[a].at[t]` is the first step of stream t that is ordered after a. A
 /// conflict of a and a later b is ordered if b is not before after[a].at[stream of b].

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Bytes held and sent are what the formulas say, with weights of bf16.
+#define BOOST_TEST_MODULE accounting_bf16
+#define BOOST_TEST_DYN_LINK
+#include "accounting_cases.hpp"
+
+using accounting::check_hybrid;
+using accounting::check_stage;
+using zero::bf16;
+
+BOOST_AUTO_TEST_CASE(bytes_of_bf16_are_as_predicted_in_the_named_stages) {
+  check_stage<zero::Ddp, bf16>("Ddp of bf16");
+  check_stage<zero::Zero1, bf16>("Zero1 of bf16");
+  check_stage<zero::Zero2, bf16>("Zero2 of bf16");
+  check_stage<zero::Zero3, bf16>("Zero3 of bf16");
+}
+BOOST_AUTO_TEST_CASE(bytes_of_bf16_are_as_predicted_with_replicas_that_gather_once) {
+  check_hybrid<zero::HybridOf<zero::Zero2>, bf16>("HybridOf<Zero2> of bf16");
+  check_hybrid<zero::HybridOf<zero::Ddp>, bf16>("HybridOf<Ddp> of bf16");
+}

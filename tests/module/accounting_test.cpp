@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Bytes held and sent are what the formulas say, with weights of fp32.
+#define BOOST_TEST_MODULE accounting
+#define BOOST_TEST_DYN_LINK
+#include "accounting_cases.hpp"
+
+using accounting::check_hybrid;
+using accounting::check_stage;
+using zero::GradsOptions;
+using zero::ParamsOptions;
+using zero::ShardGrads;
+using zero::ShardOptimizer;
+using zero::ShardParams;
+using zero::Stage;
+
+BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_in_the_named_stages) {
+  check_stage<zero::Ddp, float>("Ddp");
+  check_stage<zero::Zero1, float>("Zero1");
+  check_stage<zero::Zero2, float>("Zero2");
+  check_stage<zero::Zero3, float>("Zero3");
+}
+BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_replicas) {
+  check_hybrid<zero::Hybrid, float>("Hybrid");
+}
+BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_other_options) {
+  check_stage<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1, .every_micro_step = false}>,
+                    ShardParams<ParamsOptions{3, 2, 0, zero::keep_all}>>,
+              float>("late gradients, far prefetch, all kept");
+}
