@@ -20,12 +20,6 @@
 
 namespace {
 
-// With several micro-steps Zero2 and Zero3 reduce in each, Ddp and Zero1 in the last one: other
-// sums, other bits. These keep whole gradients until the last one too.
-using LateGrads = zero::ShardGrads<zero::GradsOptions{.slots = 2, .every_micro_step = false}>;
-using LateZero2 = zero::Stage<zero::ShardOptimizer<>, LateGrads>;
-using LateZero3 = zero::Stage<zero::ShardOptimizer<>, LateGrads, zero::ShardParams<>>;
-
 /// A file in the folder of results.
 ///
 /// Errors:  UsageError if it cannot be written.
@@ -49,9 +43,9 @@ std::vector<gpt::Training> train_all(const gpt::Options& o, const std::string& t
   std::vector<gpt::Training> all;
   all.push_back(gpt::train<zero::Ddp>("Ddp", o, text, 0, stdout));
   all.push_back(gpt::train<zero::Zero1>("Zero1", o, text, 0, stdout));
-  all.push_back(late ? gpt::train<LateZero2>("Zero2", o, text, 0, stdout)
+  all.push_back(late ? gpt::train<gpt::LateZero2>("Zero2", o, text, 0, stdout)
                      : gpt::train<zero::Zero2>("Zero2", o, text, 0, stdout));
-  all.push_back(late ? gpt::train<LateZero3>("Zero3", o, text, o.sample, stdout)
+  all.push_back(late ? gpt::train<gpt::LateZero3>("Zero3", o, text, o.sample, stdout)
                      : gpt::train<zero::Zero3>("Zero3", o, text, o.sample, stdout));
   return all;
 }

@@ -22,6 +22,12 @@
 
 namespace gpt {
 
+// With several micro-steps Zero2 and Zero3 reduce in each, Ddp and Zero1 in the last one: other
+// sums, other bits. These keep whole gradients until the last one too.
+using LateGrads = zero::ShardGrads<zero::GradsOptions{.slots = 2, .every_micro_step = false}>;
+using LateZero2 = zero::Stage<zero::ShardOptimizer<>, LateGrads>;
+using LateZero3 = zero::Stage<zero::ShardOptimizer<>, LateGrads, zero::ShardParams<>>;
+
 /// The model's units in the order in which they run.
 inline auto make_model(const Config& c) {
   return zero::model(zero::unit<Embedding>("embed", c),

@@ -68,7 +68,7 @@ struct Format {
   unsigned nearest(double x) const {
     const unsigned sign = std::signbit(x) ? 0x8000 : 0;
     const double magnitude = std::fabs(x);
-    const unsigned infinity = 0x7FFF >> mantissa_bits << mantissa_bits;
+    const unsigned infinity = 0x7FFFU >> mantissa_bits << mantissa_bits;
     if (std::isinf(magnitude)) return sign | infinity;
     if (magnitude == 0) return sign;
     const int exponent = std::max(std::ilogb(magnitude), min_exponent);

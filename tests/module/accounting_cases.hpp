@@ -57,11 +57,11 @@ inline void check(const std::string& where, const std::vector<Measured>& ranks) 
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const BytesHeld &held = ranks[r].held, &predicted = ranks[r].predicted;
     BOOST_CHECK_MESSAGE(held == predicted && held == ranks[0].held,
-                        where << ": rank " << r << " holds " << held.weights << " + " << held.gradients
-                              << " + " << held.optimizer << " + " << held.slots << " + " << held.control
-                              << " bytes, predicted " << predicted.weights << " + "
-                              << predicted.gradients << " + " << predicted.optimizer << " + "
-                              << predicted.slots << " + " << predicted.control);
+                        where << ": rank " << r << " holds " << held.weights << " + "
+                              << held.gradients << " + " << held.optimizer << " + " << held.slots
+                              << " + " << held.control << " bytes, predicted " << predicted.weights
+                              << " + " << predicted.gradients << " + " << predicted.optimizer
+                              << " + " << predicted.slots << " + " << predicted.control);
     for (std::size_t k = 0; k < micro_steps.size(); ++k) {
       const Traffic& sent = ranks[r].sent[k];
       const zero::BytesSent& expected = ranks[r].to_be_sent[k];
@@ -80,7 +80,7 @@ inline void check(const std::string& where, const std::vector<Measured>& ranks) 
 template <class StageType, class T>
 void check_stage(const std::string& stage) {
   for (const grid::Shapes& shapes : grid::models) {
-    for (const std::size_t world : {1, 2, 3, 4, 5, 8}) {
+    for (const std::size_t world : {1U, 2U, 3U, 4U, 5U, 8U}) {
       check(stage + ", " + shapes.name + ", " + std::to_string(world) + " ranks",
             measure<StageType, T>(shapes, world, 1));
     }

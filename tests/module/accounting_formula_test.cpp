@@ -19,7 +19,8 @@ static std::atomic<std::size_t> aligned_bytes{0};
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   aligned_bytes += bytes;
   const auto align = static_cast<std::size_t>(alignment);
-  if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return pointer;
+  if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align))
+    return pointer;
   throw std::bad_alloc();
 }
 void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }
@@ -43,8 +44,8 @@ template <class StageType, class T>
 BytesHeld held(std::size_t world, std::size_t units, std::size_t n) {
   BytesHeld bytes;
   zero::run_threads(world, [&](zero::ThreadCommunicator& comm) {
-    auto module = zero::shard<StageType, T>(zero::model(zero::units<Layer>("layer", units, n)), comm,
-                                            zero::AdamW{});
+    auto module = zero::shard<StageType, T>(zero::model(zero::units<Layer>("layer", units, n)),
+                                            comm, zero::AdamW{});
     if (comm.rank() == 0) bytes = module.bytes_held();
     comm.barrier();
   });
@@ -89,7 +90,7 @@ constexpr std::size_t units = 24, layer = 3840, elements = units * layer;
 template <class StageType, class T>
 void check_formula(std::size_t whole, std::size_t over_ranks, std::size_t param_slots,
                    std::size_t gradient_slots) {
-  for (const std::size_t world : {1, 2, 3, 4, 5, 8}) {
+  for (const std::size_t world : {1U, 2U, 3U, 4U, 5U, 8U}) {
     const BytesHeld bytes = held<StageType, T>(world, units, layer);
     BOOST_TEST(bytes.weights + bytes.gradients + bytes.optimizer ==
                whole * elements + over_ranks * elements / world);

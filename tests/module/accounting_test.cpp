@@ -24,7 +24,8 @@ BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_replicas) {
   check_hybrid<zero::Hybrid, float>("Hybrid");
 }
 BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_other_options) {
-  check_stage<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1, .every_micro_step = false}>,
-                    ShardParams<ParamsOptions{3, 2, 0, zero::keep_all}>>,
-              float>("late gradients, far prefetch, all kept");
+  check_stage<
+      Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1, .every_micro_step = false}>,
+            ShardParams<ParamsOptions{3, 2, 0, zero::keep_all}>>,
+      float>("late gradients, far prefetch, all kept");
 }

@@ -42,7 +42,7 @@ void train(Module& module, zero::UserCode code, std::span<float> whole) {
   module.initialize([](const zero::TensorInfo& tensor, std::size_t element) {
     return static_cast<float>(tensor.unit + element);
   });
-  for (const std::size_t micro_steps : {1, 4, 4, 1, 2, 1, 1}) {
+  for (const std::size_t micro_steps : {1U, 4U, 4U, 1U, 2U, 1U, 1U}) {
     auto step = module.begin_step({.micro_steps = micro_steps});
     for (std::size_t m = 0; m < micro_steps; ++m) {
       for (auto unit : step.forward()) on_stream(unit, code, [] {});
@@ -63,7 +63,8 @@ std::size_t allocations_in_training(std::size_t world, const zero::ModuleOptions
   std::size_t count = 0;
   zero::run_threads(world, [&](zero::ThreadCommunicator& comm) {
     std::vector<float> whole(grid::models[4].first[0].elements());
-    auto module = zero::shard<StageType, T>(grid::make_model(grid::models[4]), comm, grid::adam, options);
+    auto module =
+        zero::shard<StageType, T>(grid::make_model(grid::models[4]), comm, grid::adam, options);
     comm.barrier();  // all modules are there
     if (comm.rank() == 0) count = allocations;
     comm.barrier();
@@ -80,7 +81,7 @@ void check(const char* stage) {
   for (const StreamMode mode :
        {StreamMode::inline_run, StreamMode::asynchronous, StreamMode::shuffled}) {
     for (const UserCode code : {UserCode::on_caller, UserCode::on_stream}) {
-      for (const std::size_t world : {1, 3}) {
+      for (const std::size_t world : {1U, 3U}) {
         const std::size_t count = allocations_in_training<StageType, T>(
             world, {.streams = mode, .user_code = code, .max_micro_steps = 4, .poison = true});
         BOOST_CHECK_MESSAGE(count == 0, stage << ": " << count << " allocations on " << world

@@ -3,10 +3,11 @@
 // Moments, counters and decay belong to named tensors, in every stage and on any number of ranks.
 #define BOOST_TEST_MODULE cases_adam
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -108,7 +109,8 @@ BOOST_AUTO_TEST_CASE(tiny_models_train_alike_in_all_stages_on_one_to_five_ranks)
       for (std::size_t t = 0; t < tensors.size(); ++t) config.shapes.at(t) = {tensors[t]};
       const Model model = model_of({"unit", 1, config});
       const std::vector<float> expected = reference({tensors}, ranks, plan, decaying);
-      const std::vector<Outcome> plain = train<zero::Zero1>(Setup{}.on(ranks), model, decaying, plan);
+      const std::vector<Outcome> plain =
+          train<zero::Zero1>(Setup{}.on(ranks), model, decaying, plan);
       for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << tensors.size() << " tensors") {
           for (const Outcome& rank :
@@ -225,7 +227,8 @@ BOOST_AUTO_TEST_CASE(decay_spares_the_tensors_that_ask_for_it) {
   for (const std::size_t ranks : {1, 3, 4}) {
     for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks) {
-        for (const Outcome& rank : train<Stage>(Setup{}.on(ranks, replicas), model, decaying, plan)) {
+        for (const Outcome& rank :
+             train<Stage>(Setup{}.on(ranks, replicas), model, decaying, plan)) {
           for (std::size_t i = 0; i < 18; ++i) {
             BOOST_TEST(rank.weights[i] == (i >= 5 && i < 11 ? 16.0F : 4.0F));
           }
@@ -252,7 +255,8 @@ BOOST_AUTO_TEST_CASE(what_is_saved_on_four_ranks_loads_on_any_number) {
     for (const std::size_t ranks : {4, 1, 3, 4, 8, 2}) {
       for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
-          for (const Saved& rank : load_and_save<Stage>(Setup{}.on(ranks, replicas), *model, saved)) {
+          for (const Saved& rank :
+               load_and_save<Stage>(Setup{}.on(ranks, replicas), *model, saved)) {
             BOOST_TEST(same(rank, saved));
             saved = rank;  // goes on from stage to stage
           }
@@ -279,10 +283,9 @@ BOOST_AUTO_TEST_CASE(a_rank_without_elements_reports_none) {
 // B111 without files
 BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_is_the_same_run) {
   const Model model = model_of({"unit", 3, sizes({5, 3}).no_decay({1})});
-  const zero::AdamW scheduled{.learning_rate = [](std::int64_t step) {
-                                return 0.1F / static_cast<float>(step + 1);
-                              },
-                              .weight_decay = 0.1F};
+  const zero::AdamW scheduled{
+      .learning_rate = [](std::int64_t step) { return 0.1F / static_cast<float>(step + 1); },
+      .weight_decay = 0.1F};
   const auto plan = [](std::size_t steps, std::size_t first) {
     return Plan{.steps = steps,
                 .micro_steps = 2,
@@ -313,10 +316,11 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_is_the_same_run) {
 // B39
 BOOST_AUTO_TEST_CASE(the_schedule_position_advances_once_per_applied_step) {
   const Model model = model_of({"unit", 1, sizes({4})});
-  const zero::AdamW scheduled{.learning_rate = [](std::int64_t step) {
-                                return 0.125F * static_cast<float>(step + 1);
-                              },
-                              .beta1 = 0, .beta2 = 0, .weight_decay = 0};
+  const zero::AdamW scheduled{
+      .learning_rate = [](std::int64_t step) { return 0.125F * static_cast<float>(step + 1); },
+      .beta1 = 0,
+      .beta2 = 0,
+      .weight_decay = 0};
   // Without moments each step moves by its rate.
   const Plan plan{.steps = 6, .micro_steps = 3, .gradient = [](const Place& p) {
                     return p.step == 3 ? std::numeric_limits<float>::quiet_NaN() : 1.0F;

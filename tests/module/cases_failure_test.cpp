@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Whatever fails, and wherever: no hang, no crash, one clear error, and a retry that equals a fresh start.
+// Whatever fails, and wherever: no hang, no crash, one clear error, and a retry that equals a fresh
+// start.
 #define BOOST_TEST_MODULE cases_failure
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <memory>
@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <thread>
 #include <type_traits>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -28,9 +30,9 @@ float some(const Place& p) { return static_cast<float>(p.rank + p.element + 3 * 
 template <class F>
 std::vector<std::string> errors_on_ranks(std::size_t ranks, std::chrono::milliseconds limit, F f) {
   std::vector<std::string> errors(ranks);
-  zero::run_threads(
-      ranks, [&](zero::ThreadCommunicator& comm) { errors[comm.rank()] = error_of([&] { f(comm); }); },
-      {.time_limit = limit});
+  on_threads(ranks, limit, [&](zero::ThreadCommunicator& comm) {
+    errors[comm.rank()] = error_of([&] { f(comm); });
+  });
   return errors;
 }
 
@@ -42,8 +44,8 @@ BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) 
     for (const Mode& mode : modes()) {
       for (const bool in_backward : {false, true}) {
         for (std::size_t micro_step = 0; micro_step < 2; ++micro_step) {
-          BOOST_TEST_CONTEXT(stage << ", " << mode.name << (in_backward ? ", backward " : ", forward ")
-                                   << micro_step) {
+          BOOST_TEST_CONTEXT(stage << ", " << mode.name
+                                   << (in_backward ? ", backward " : ", forward ") << micro_step) {
             const Setup setup = Setup{}.in(mode).on(2, replicas);
             const Plan whole{.micro_steps = 2, .gradient = some}, half{.gradient = some};
             const auto retried = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
@@ -53,7 +55,8 @@ BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) 
                 auto step = module.begin_step({.micro_steps = 2});
                 for (std::size_t m = 0; m <= micro_step; ++m) {
                   for (auto unit : step.forward()) {
-                    if (!in_backward && m == micro_step && unit.index() == 2) throw std::bad_alloc();
+                    if (!in_backward && m == micro_step && unit.index() == 2)
+                      throw std::bad_alloc();
                   }
                   for (auto unit : step.backward()) {
                     add_gradient(module, mode.user_code, unit, whole, {});
@@ -84,7 +87,8 @@ BOOST_AUTO_TEST_CASE(an_exception_anywhere_leaves_a_module_that_trains) {
         const auto fresh = train<Stage>(setup, four_units(), sgd, plan);
         const auto after = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
           const auto fails = [&](auto f) {
-            if (!says(error_of(f), {"on purpose"})) throw zero::Error("another error: " + error_of(f));
+            if (!says(error_of(f), {"on purpose"}))
+              throw zero::Error("another error: " + error_of(f));
           };
           const auto fail = [] { throw std::runtime_error("on purpose"); };
           fails([&] { module.initialize([&](const auto&, std::size_t) { return fail(), 0.0F; }); });
@@ -122,12 +126,14 @@ BOOST_AUTO_TEST_CASE(an_exception_anywhere_leaves_a_module_that_trains) {
   });
 }
 
-// What the user enqueues on a unit's stream may throw: the rank that failed hears of it, no rank updates.
+// What the user enqueues on a unit's stream may throw: the rank that failed hears of it, no rank
+// updates.
 BOOST_AUTO_TEST_CASE(an_exception_on_a_stream_of_one_rank_updates_nothing_anywhere) {
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     for (const Mode& mode : {modes()[4], modes()[5]}) {
       for (const bool in_backward : {false, true}) {
-        BOOST_TEST_CONTEXT(stage << ", " << mode.name << (in_backward ? ", backward" : ", forward")) {
+        BOOST_TEST_CONTEXT(stage << ", " << mode.name
+                                 << (in_backward ? ", backward" : ", forward")) {
           const Setup setup = Setup{}.in(mode).on(2, replicas);
           const Plan plan{.gradient = some};
           const auto fresh = train<Stage>(setup, four_units(), sgd, plan);
@@ -188,14 +194,14 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_the_module_is_t
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        for (const auto& [first, then] :
-             on_ranks<Stage>(Setup{}.in(mode).on(2, replicas), four_units(), failing, [&](auto& module) {
-               const std::string text = error_of([&] {
-                 (void)train(module, mode.user_code, {.steps = 2});
-                 module.synchronize();
-               });
-               return std::pair(text, error_of([&] { (void)module.begin_step(); }));
-             })) {
+        for (const auto& [first, then] : on_ranks<Stage>(
+                 Setup{}.in(mode).on(2, replicas), four_units(), failing, [&](auto& module) {
+                   const std::string text = error_of([&] {
+                     (void)train(module, mode.user_code, {.steps = 2});
+                     module.synchronize();
+                   });
+                   return std::pair(text, error_of([&] { (void)module.begin_step(); }));
+                 })) {
           BOOST_TEST(says(first, {"no rate"}), first);
           BOOST_TEST(says(then, {"ContractError: ", "torn"}), then);
         }
@@ -242,7 +248,8 @@ BOOST_AUTO_TEST_CASE(a_rank_that_leaves_without_a_word_is_named_with_the_collect
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(4, replicas);
         const auto errors = errors_on_ranks(4, std::chrono::seconds(10), [&](auto& comm) {
-          auto module = zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+          auto module =
+              zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
           (void)train(module, mode.user_code, {});
           if (comm.rank() != 2) (void)train(module, mode.user_code, {}, false);
         });
@@ -276,7 +283,8 @@ BOOST_AUTO_TEST_CASE(a_rank_that_hangs_is_named_within_the_time_limit) {
           (void)train(module, mode.user_code, {}, false);
         }
       });
-      const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      const auto seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       BOOST_TEST(seconds < 8);
       for (const std::size_t r : {0, 1, 3}) {
         BOOST_TEST(says(errors[r], {"TimeoutError: ", "unit.0", "rank 2", "200 ms"}), errors[r]);
@@ -320,7 +328,8 @@ BOOST_AUTO_TEST_CASE(a_module_may_be_destroyed_while_an_exception_is_in_flight) 
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, replicas);
         const auto errors = errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-          auto module = zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+          auto module =
+              zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
           auto step = module.begin_step();
           (void)step.forward(0);
           auto unit = step.forward(1);
@@ -352,229 +361,6 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_not_finished_leaves_no_trace) {
           return train(module, mode.user_code, plan, false);
         });
         for (std::size_t r = 0; r < 2; ++r) BOOST_TEST(same_bits(after[r], fresh[r]));
-      }
-    }
-  });
-}
-
-// B101
-BOOST_AUTO_TEST_CASE(ranks_that_evaluate_a_different_number_of_batches_get_an_error) {
-  for (const Mode& mode : {modes()[0], modes()[1], modes()[2]}) {
-    for (const bool trains : {false, true}) {
-      BOOST_TEST_CONTEXT(mode.name << (trains ? ", then train" : ", then end")) {
-        const Setup setup = Setup{}.in(mode);
-        const auto errors = errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-          auto module = zero::shard<zero::Zero3>(four_units(), comm, sgd, setup.options);
-          for (std::size_t batch = 0; batch < 3 - comm.rank(); ++batch) {
-            (void)evaluate(module, mode.user_code);
-          }
-          if (trains) (void)train(module, mode.user_code, {}, false);
-        });
-        BOOST_TEST(says(errors[0], {"CommunicatorError: ", "unit."}), errors[0]);
-        if (trains) BOOST_TEST(says(errors[1], {"CommunicatorError: ", "unit."}), errors[1]);
-      }
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(ranks_that_begin_steps_of_different_length_get_an_error) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    for (const Mode& mode : modes()) {
-      BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
-        for (const std::string& text : errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-               auto module =
-                   zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
-               (void)train(module, mode.user_code, {.micro_steps = comm.rank() + 1});
-             })) {
-          BOOST_TEST(says(text, {"CommunicatorError: ", "unit"}), text);
-        }
-      }
-    }
-  });
-}
-
-BOOST_AUTO_TEST_CASE(ranks_with_different_models_learn_so_at_construction) {
-  const Config seven = sizes({7, 3});
-  const Model here = model_of({"unit", 2, seven});
-  const Model others[] = {model_of({"unit", 3, seven}), model_of({"unit", 2, sizes({7, 4})}),
-                          model_of({"unit", 2, sizes({3, 7})}), model_of({"other", 2, seven}),
-                          model_of({"unit", 2, seven.frozen({0})}),
-                          model_of({"unit", 2, seven.no_decay({1})}),
-                          model_of({"unit", 2, shapes({{7, 1}, {3}})})};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    BOOST_TEST_CONTEXT(stage) {
-      for (const Model& other : others) {
-        for (const std::string& text : errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-               auto module = zero::shard<Stage>(comm.rank() == 0 ? here : other,
-                                                zero::mesh(comm, replicas), sgd);
-             })) {
-          BOOST_TEST(says(text, {"ContractError: ", "rank 1", "model"}), text);
-        }
-      }
-    }
-  });
-  zero::ModuleOptions longer;
-  longer.max_micro_steps = 17;
-  for (const std::string& text : errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-         if (comm.rank() == 0) {
-           auto module = zero::shard<zero::Zero1>(here, comm, sgd);
-         } else {
-           auto module = zero::shard<zero::Zero2>(here, comm, sgd);
-         }
-       })) {
-    BOOST_TEST(says(text, {"ContractError: ", "stage"}), text);
-  }
-  for (const std::string& text : errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-         auto module = zero::shard<zero::Zero1>(here, comm, sgd,
-                                                comm.rank() == 0 ? zero::ModuleOptions{} : longer);
-       })) {
-    BOOST_TEST(says(text, {"ContractError: "}), text);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(ranks_that_finish_a_step_in_different_ways_get_an_error_and_go_on) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    for (const bool limits : {false, true}) {
-      BOOST_TEST_CONTEXT(stage << (limits ? ", max_norm" : ", divisor")) {
-        for (const auto& [text, after] :
-             on_ranks<Stage>(Setup{}.on(2, replicas), four_units(), sgd, [&](auto& module) {
-               const double mine = 1 + static_cast<double>(module.mesh().world.rank());
-               Plan plan;
-               (limits ? plan.finish.max_norm : plan.finish.divisor) = mine;
-               const std::string said = error_of([&] { (void)train(module, zero::UserCode::on_caller, plan); });
-               return std::pair(said, train(module, zero::UserCode::on_caller, {}, false));
-             })) {
-          BOOST_TEST(says(text, {"ContractError: ", "divisor", "max_norm"}), text);
-          BOOST_TEST(all_are(after.weights, -1));
-        }
-      }
-    }
-  });
-}
-
-// One rank makes another call than the others: an error, never a match with another collective.
-BOOST_AUTO_TEST_CASE(ranks_that_make_different_calls_get_an_error) {
-  for (const Mode& mode : {modes()[0], modes()[1], modes()[2]}) {
-    for (int kind = 0; kind < 3; ++kind) {
-      BOOST_TEST_CONTEXT(mode.name << ", kind " << kind) {
-        const Setup setup = Setup{}.in(mode);
-        for (const std::string& text : errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-               auto module = zero::shard<zero::Zero3>(four_units(), comm, sgd, setup.options);
-               std::vector<float> five(5), two(2);
-               if (comm.rank() == 0) {
-                 (void)train(module, mode.user_code, {});
-               } else if (kind == 0) {
-                 module.read_weights("unit.0.a", five);
-               } else if (kind == 1) {
-                 for (int i = 0; i < 2; ++i) (void)evaluate(module, mode.user_code);
-               } else {
-                 auto step = module.begin_step();
-                 (void)step.forward(0);
-                 (void)step.forward(1);
-                 step.abandon();
-                 (void)train(module, mode.user_code, {}, false);
-               }
-             })) {
-          BOOST_TEST(says(text, {"CommunicatorError: ", "unit"}), text);
-        }
-      }
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    for (const Mode& mode : modes()) {
-      const Setup setup = Setup{}.in(mode).on(2, replicas);
-      const auto ranks = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
-        std::vector<std::pair<std::string, std::string>> said;  // what was expected in the text, the text
-        const auto expect = [&](const char* part, auto call) {
-          said.emplace_back(part, error_of([&] { (void)call(); }));
-        };
-        std::vector<float> two(2), five(5);
-        expect("max_micro_steps", [&] { return module.begin_step({.micro_steps = 0}); });
-        expect("max_micro_steps", [&] { return module.begin_step({.micro_steps = 17}); });
-        expect("'nothing'", [&] { module.read_weights("nothing", two); return 0; });
-        expect("5 elements, got 2", [&] { module.read_weights("unit.0.a", two); return 0; });
-        expect("5 elements, got 2", [&] { module.write_weights("unit.0.a", two); return 0; });
-        expect("state 7", [&] { module.read_state("unit.0.a", 7, five); return 0; });
-        expect("state 7", [&] { module.write_state("unit.0.a", 7, five); return 0; });
-        {
-          auto step = module.begin_step({.micro_steps = 2});
-          expect("within a step", [&] { return module.begin_step(); });
-          expect("within a step", [&] { return module.evaluate(); });
-          expect("within a step", [&] { module.read_weights("unit.0.a", five); return 0; });
-          expect("within a step", [&] { module.write_weights("unit.0.a", five); return 0; });
-          expect("within a step", [&] { module.set_step(3); return 0; });
-          expect("within a step", [&] { module.initialize([](const auto&, std::size_t) { return 0.0F; }); return 0; });
-          auto unit = step.forward(1);
-          expect("'unit.1'", [&] { return unit.template gradients<Parts>(); });
-          expect("'unit.1'", [&] { return unit.template weights<Bare>(); });
-          expect("'unit.1' is in use", [&] { return step.forward(2); });
-          step.abandon();
-          expect("abandoned", [&] { return unit.template weights<Parts>(); });
-          expect("is over", [&] { return step.finish(); });
-          expect("is over", [&] { return step.forward(0); });
-        }
-        {
-          auto step = module.begin_step();
-          auto unit = step.forward(0);
-          expect("'unit.0' is in use", [&] { return step.finish(); });
-          expect("abandoned", [&] { return unit.template weights<Parts>(); });
-        }
-        {
-          auto step = module.begin_step();
-          expect("no unit ran forward", [&] { return step.finish(); });
-        }
-        {
-          auto step = module.begin_step({.micro_steps = 2});
-          for (auto unit : step.forward()) (void)unit;
-          for (auto unit : step.backward()) (void)unit;
-          expect("only 1 ran", [&] { return step.finish(); });
-        }
-        {
-          auto step = module.begin_step();
-          for (auto unit : step.forward()) (void)unit;
-          for (auto unit : step.backward()) {
-            if (unit.index() == 1) break;
-          }
-          expect("'unit.0' ran forward but not backward", [&] { return step.finish(); });
-        }
-        {
-          auto step = module.begin_step();
-          for (auto unit : step.forward()) {
-            if (unit.index() == 2) unit.skip();
-          }
-          for (auto unit : step.backward()) (void)unit;
-          expect("'unit.2' ran backward but not forward", [&] { return step.finish(); });
-        }
-        {  // an old step cannot act on a newer one
-          auto old = module.begin_step();
-          old.abandon();
-          auto step = module.begin_step();
-          old.abandon();
-          expect("is over", [&] { return old.finish(); });
-          expect("is over", [&] { return old.forward(0); });
-          for (auto unit : step.forward()) (void)unit;
-          for (auto unit : step.backward()) (void)unit;
-          said.emplace_back("", step.finish().applied ? "" : "not applied");
-          expect("is over", [&] { return step.finish(); });
-        }
-        const Outcome after = train(module, mode.user_code, {});
-        said.emplace_back("", all_are(after.weights, -1) ? "" : "wrong weights");
-        return said;
-      });
-      BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        for (const auto& rank : ranks) {
-          for (const auto& [part, text] : rank) {
-            if (part.empty()) {
-              BOOST_TEST(text == "");
-            } else {
-              BOOST_TEST(says(text, {"ContractError: zero", part.c_str()}), text << " lacks " << part);
-            }
-          }
-        }
       }
     }
   });

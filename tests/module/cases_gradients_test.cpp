@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Gradients are the average over ranks of the sum over micro-steps, in every stage and on every mesh.
+// Gradients are the average over ranks of the sum over micro-steps, in every stage and on every
+// mesh.
 #define BOOST_TEST_MODULE cases_gradients
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -21,8 +23,7 @@ float micro_of(const Place& p) { return static_cast<float>(p.micro_step); }
 void every_element_moves(const Setup& setup, const Model& model, const Plan& plan, float moved) {
   for_each_stage(setup.ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
     BOOST_TEST_CONTEXT(stage << " on " << setup.ranks << " ranks") {
-      for (const Outcome& rank :
-           train<Stage>(setup.on(setup.ranks, replicas), model, sgd, plan)) {
+      for (const Outcome& rank : train<Stage>(setup.on(setup.ranks, replicas), model, sgd, plan)) {
         BOOST_TEST(all_are(rank.weights, -moved));
         BOOST_TEST(rank.applied());
       }
@@ -49,8 +50,8 @@ BOOST_AUTO_TEST_CASE(units_that_share_a_gradient_slot_keep_all_micro_steps) {
     BOOST_TEST_CONTEXT(mode.name) {
       every_element_moves(Setup{}.in(mode), model, plan, 10);
       every_element_moves(Setup{}.in(mode).on(2), model, plan, 10);
-      using OneSlot = zero::Stage<zero::ShardOptimizer<>,
-                                  zero::ShardGrads<zero::GradsOptions{.slots = 1}>>;
+      using OneSlot =
+          zero::Stage<zero::ShardOptimizer<>, zero::ShardGrads<zero::GradsOptions{.slots = 1}>>;
       for (const Outcome& rank : train<OneSlot>(Setup{}.in(mode), model, sgd, plan)) {
         BOOST_TEST(all_are(rank.weights, -10));
       }
@@ -61,9 +62,8 @@ BOOST_AUTO_TEST_CASE(units_that_share_a_gradient_slot_keep_all_micro_steps) {
 // B03
 BOOST_AUTO_TEST_CASE(no_backward_of_a_step_is_forgotten) {
   const Model model = model_of({"unit", 3, sizes({7, 1, 2})});
-  const Plan plan{.micro_steps = 3, .gradient = [](const Place& p) {
-                    return 10 * (micro_of(p) + 1) + rank_of(p);
-                  }};
+  const Plan plan{.micro_steps = 3,
+                  .gradient = [](const Place& p) { return 10 * (micro_of(p) + 1) + rank_of(p); }};
   for (const Mode& mode : modes()) {
     BOOST_TEST_CONTEXT(mode.name) every_element_moves(Setup{}.in(mode).on(2), model, plan, 61.5F);
   }
@@ -72,13 +72,13 @@ BOOST_AUTO_TEST_CASE(no_backward_of_a_step_is_forgotten) {
 // B05
 BOOST_AUTO_TEST_CASE(tensors_may_get_gradients_in_some_micro_steps_only) {
   const Model model = model_of({"unit", 1, sizes({3, 3})});
-  const Plan plan{.micro_steps = 3,
-                  .gradient = [](const Place& p) { return p.micro_step == 2   ? 4.0F
-                                                          : p.micro_step == 1 ? 2.0F
-                                                                              : 1.0F; },
-                  .touches = [](const Place& p) {
-                    return p.micro_step == 2 || p.tensor == p.micro_step;
-                  }};
+  const Plan plan{
+      .micro_steps = 3,
+      .gradient =
+          [](const Place& p) { return p.micro_step == 2   ? 4.0F
+                                      : p.micro_step == 1 ? 2.0F
+                                                          : 1.0F; },
+      .touches = [](const Place& p) { return p.micro_step == 2 || p.tensor == p.micro_step; }};
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
@@ -128,8 +128,7 @@ BOOST_AUTO_TEST_CASE(the_length_of_a_window_may_change_from_step_to_step) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, replicas);
-        for (const Outcome& rank :
-             on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+        for (const Outcome& rank : on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
                Outcome outcome;
                Plan plan;
                for (const std::size_t micro_steps : {1, 4, 2, 16, 1, 1, 3}) {

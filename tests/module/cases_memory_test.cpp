@@ -3,11 +3,12 @@
 // What a rank holds is a formula: no allocation after construction, no growth with depth or steps.
 #define BOOST_TEST_MODULE cases_memory
 #define BOOST_TEST_DYN_LINK
-#include "../device/counting_new.hpp"
-#include "harness.hpp"
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+
+#include "../device/counting_new.hpp"
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -152,8 +153,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_allocated_after_construction) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         std::array<std::size_t, 2> counted{};
         const Setup setup = Setup{}.in(mode).on(2, replicas);
-        zero::run_threads(2, [&](zero::ThreadCommunicator& comm) {
-          auto module = zero::shard<Stage>(model, zero::mesh(comm, setup.replicas), sgd, setup.options);
+        on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
+          auto module =
+              zero::shard<Stage>(model, zero::mesh(comm, setup.replicas), sgd, setup.options);
           module.initialize([](const auto&, std::size_t) { return 0.0F; });
           comm.barrier();
           const std::size_t before = allocations;
@@ -180,8 +182,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_allocated_after_construction) {
 }
 
 BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula) {
-  const Model model = model_of({"unit", 4, sizes({37, 3}).frozen({1})}, {"wide", 1, sizes({200})}, {},
-                               {"head", 1, {}, {"wide"}});
+  const Model model = model_of({"unit", 4, sizes({37, 3}).frozen({1})}, {"wide", 1, sizes({200})},
+                               {}, {"head", 1, {}, {"wide"}});
   for (const std::size_t ranks : {1, 2, 3, 4}) {
     for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
@@ -195,10 +197,10 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula) {
                  module.mesh().world.barrier();  // peers have read what this rank sent
                  const zero::Traffic after = module.sent();
                  const auto predicted = module.predicted_bytes_sent(micro_steps);
-                 as_predicted = as_predicted &&
-                                after.all_gather - before.all_gather == predicted.all_gather &&
-                                after.reduce_scatter - before.reduce_scatter == predicted.reduce_scatter &&
-                                after.all_reduce - before.all_reduce == predicted.all_reduce;
+                 as_predicted =
+                     as_predicted && after.all_gather - before.all_gather == predicted.all_gather &&
+                     after.reduce_scatter - before.reduce_scatter == predicted.reduce_scatter &&
+                     after.all_reduce - before.all_reduce == predicted.all_reduce;
                  module.mesh().world.barrier();
                }
                return std::pair(module.bytes_held() == module.predicted_bytes_held(), as_predicted);
@@ -219,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_module_lives_in_the_memory_of_the_caller) {
       const std::size_t bytes = zero::bytes_needed<Stage>(model, 2, sgd, setup.options, replicas);
       const Block blocks[2] = {Block(bytes), Block(bytes)};
       std::vector<Outcome> outcomes(2);
-      zero::run_threads(2, [&](zero::ThreadCommunicator& comm) {
+      on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
         zero::ModuleOptions options = setup.options;
         options.memory = blocks[comm.rank()].span();
         for (int twice = 0; twice < 2; ++twice) {  // the memory can be used again
@@ -240,11 +242,22 @@ BOOST_AUTO_TEST_CASE(memory_that_is_too_small_or_not_aligned_is_refused) {
   const Model model = model_of({"unit", 3, sizes({37})});
   const std::size_t bytes = zero::bytes_needed<zero::Zero3>(model, 1, sgd);
   const Block block(bytes + 64);
-  for (const auto& wrong : {block.span().first(bytes - 1), block.span().subspan(4), block.span().first(1)}) {
+  for (const auto& wrong :
+       {block.span().first(bytes - 1), block.span().subspan(4), block.span().first(1)}) {
     Setup setup;
     setup.options.memory = wrong;
     const std::string text = error_of([&] { train<zero::Zero3>(setup, model, sgd, {}); });
-    BOOST_TEST(says(text, {"ContractError: ", std::to_string(bytes).c_str(), "bytes_needed"}), text);
+    BOOST_TEST(says(text, {"ContractError: ", std::to_string(bytes).c_str(), "bytes_needed"}),
+               text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(bytes_are_not_told_for_replicas_that_do_not_divide_the_ranks) {
+  const Model model = model_of({"unit", 1, sizes({3})});
+  for (const std::size_t replicas : {0, 3}) {
+    const std::string text =
+        error_of([&] { (void)zero::bytes_needed<zero::Hybrid>(model, 4, sgd, {}, replicas); });
+    BOOST_TEST(says(text, {"ContractError: ", "4 ranks"}), text);
   }
 }
 

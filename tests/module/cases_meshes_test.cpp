@@ -3,8 +3,9 @@
 // What a step does is the same on every mesh of replicas and shards.
 #define BOOST_TEST_MODULE cases_meshes
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -118,22 +119,21 @@ BOOST_AUTO_TEST_CASE(an_infinite_element_in_one_replica_makes_all_ranks_skip) {
 
 BOOST_AUTO_TEST_CASE(a_stage_that_does_not_replicate_refuses_replicas) {
   const Model model = model_of({"unit", 1, sizes({4})});
-  zero::run_threads(4, [&](zero::ThreadCommunicator& comm) {
+  on_threads(4, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
     const auto mesh = zero::mesh(comm, 2);
     comm.barrier();  // a rank that leaves early fails the splits of the others
     const std::string text =
         error_of([&] { auto module = zero::shard<zero::HybridOf<zero::Zero1>>(model, mesh, sgd); });
     if (!text.empty()) throw zero::Error("a stage that replicates was refused: " + text);
   });
-  const std::string text = error_of(
-      [&] { train<zero::Zero3>(Setup{}.on(4, 2), model, sgd, {}); });
+  const std::string text = error_of([&] { train<zero::Zero3>(Setup{}.on(4, 2), model, sgd, {}); });
   BOOST_TEST(says(text, {"ContractError: ", "2 replicas", "HybridOf"}), text);
 }
 
 BOOST_AUTO_TEST_CASE(communicators_that_make_no_mesh_are_refused) {
   const Model model = model_of({"unit", 1, sizes({4})});
   const std::string text = error_of([&] {
-    zero::run_threads(2, [&](zero::ThreadCommunicator& comm) {
+    on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
       const zero::Mesh<zero::ThreadCommunicator> wrong{comm, comm, comm};
       auto module = zero::shard<zero::Hybrid>(model, wrong, sgd);
     });

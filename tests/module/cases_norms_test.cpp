@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The norm is that of the true gradient, each element counted once; clipping and skipping follow it.
+// The norm is that of the true gradient, each element counted once; clipping and skipping follow
+// it.
 #define BOOST_TEST_MODULE cases_norms
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -50,8 +52,9 @@ void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
 // B20
 BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_average_and_the_same_on_all_ranks) {
   const Plan plan{.gradient = [](const Place& p) { return p.rank == 0 ? 1.0F : 3.0F; }};
-  everywhere(2, model_of({"unit", 1, sizes({4})}), plan,
-             [](const Outcome& rank) { BOOST_TEST(rank.steps[0].norm == 4.0); }, true);
+  everywhere(
+      2, model_of({"unit", 1, sizes({4})}), plan,
+      [](const Outcome& rank) { BOOST_TEST(rank.steps[0].norm == 4.0); }, true);
 }
 
 // B18, and an odd size on more ranks than elements.
@@ -65,8 +68,8 @@ BOOST_AUTO_TEST_CASE(neither_padding_nor_empty_shards_count) {
 // B19
 BOOST_AUTO_TEST_CASE(a_unit_that_stays_whole_counts_once_beside_sharded_ones) {
   const Model model = model_of({"small", 1, sizes({4})}, {"large", 1, sizes({12})});
-  using Resident = zero::Stage<zero::ShardOptimizer<>, zero::ShardGrads<>, zero::ShardParams<>,
-                               KeepFirst<1>>;
+  using Resident =
+      zero::Stage<zero::ShardOptimizer<>, zero::ShardGrads<>, zero::ShardParams<>, KeepFirst<1>>;
   for (const Mode& mode : modes()) {
     BOOST_TEST_CONTEXT(mode.name) {
       const Plan plan{.steps = 3};
@@ -91,10 +94,13 @@ BOOST_AUTO_TEST_CASE(frozen_tensors_do_not_count) {
 BOOST_AUTO_TEST_CASE(a_tied_tensor_counts_once) {
   const Model model = model_of({"embed", 1, sizes({4})}, {}, {}, {"head", 1, {}, {"embed"}});
   const Plan plan{.gradient = [](const Place& p) { return p.unit == 0 ? 3.0F : 2.0F; }};
-  everywhere(2, model, plan, [](const Outcome& rank) {
-    BOOST_TEST(rank.steps[0].norm == 10.0);
-    BOOST_TEST(all_are(rank.weights, -5));
-  }, true);
+  everywhere(
+      2, model, plan,
+      [](const Outcome& rank) {
+        BOOST_TEST(rank.steps[0].norm == 10.0);
+        BOOST_TEST(all_are(rank.weights, -5));
+      },
+      true);
 }
 
 // B24
@@ -121,16 +127,19 @@ BOOST_AUTO_TEST_CASE(one_element_that_is_not_finite_on_one_rank_makes_all_ranks_
                           return here ? bad : 1.0F;
                         },
                     .finish = {.max_norm = 100}};
-    everywhere(4, model, plan, [](const Outcome& rank) {
-      BOOST_TEST(rank.steps[0].applied);
-      BOOST_TEST(rank.steps[1].skipped());
-      BOOST_TEST(std::isinf(rank.steps[1].norm));
-      BOOST_TEST(rank.steps[1].step == 1);
-      BOOST_TEST(rank.steps[2].applied);
-      BOOST_TEST(rank.steps[2].step == 2);
-      BOOST_TEST(all_are(rank.weights, -4));
-      BOOST_TEST(all_are(rank.seen[4], -2));  // what the skipped step left
-    }, true);
+    everywhere(
+        4, model, plan,
+        [](const Outcome& rank) {
+          BOOST_TEST(rank.steps[0].applied);
+          BOOST_TEST(rank.steps[1].skipped());
+          BOOST_TEST(std::isinf(rank.steps[1].norm));
+          BOOST_TEST(rank.steps[1].step == 1);
+          BOOST_TEST(rank.steps[2].applied);
+          BOOST_TEST(rank.steps[2].step == 2);
+          BOOST_TEST(all_are(rank.weights, -4));
+          BOOST_TEST(all_are(rank.seen[4], -2));  // what the skipped step left
+        },
+        true);
   }
 }
 
@@ -178,7 +187,9 @@ BOOST_AUTO_TEST_CASE(clipping_scales_what_is_applied_and_reports_the_norm_before
   });
   for (const double limit : {5.0, 10.0}) {  // exactly at the limit, and below it
     everywhere(2, model, {.gradient = gradient, .finish = {.max_norm = limit}},
-               [](const Outcome& rank) { BOOST_TEST(same_bits(rank.weights, {-3, -4})); });
+               [](const Outcome& rank) {
+                 BOOST_TEST(same_bits(rank.weights, {-3, -4}));
+               });
   }
   everywhere(2, model, {.gradient = gradient, .finish = {.max_norm = 0}},
              [](const Outcome& rank) { BOOST_TEST(all_are(rank.weights, 0)); });

@@ -3,9 +3,10 @@
 // Units that are tied, frozen, without tensors, or not run in some steps.
 #define BOOST_TEST_MODULE cases_odd_units
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -38,11 +39,10 @@ bool among(std::size_t unit, std::initializer_list<std::size_t> units) {
 // B58
 BOOST_AUTO_TEST_CASE(a_unit_that_is_left_out_of_one_step_is_neither_moved_nor_kept) {
   const Model model = model_of({"unit", 3, sizes({4, 3})});
-  const Plan plan{.steps = 3,
-                  .runs = [](const Place& p) { return p.step != 1 || p.unit != 1; }};
+  const Plan plan{.steps = 3, .runs = [](const Place& p) { return p.step != 1 || p.unit != 1; }};
   everywhere(2, model, plan, [](const Outcome& rank) {
-    BOOST_TEST(same_bits(rank.weights, {-3, -3, -3, -3, -3, -3, -3, -2, -2, -2, -2, -2, -2, -2,
-                                        -3, -3, -3, -3, -3, -3, -3}));
+    BOOST_TEST(same_bits(rank.weights, {-3, -3, -3, -3, -3, -3, -3, -2, -2, -2, -2,
+                                        -2, -2, -2, -3, -3, -3, -3, -3, -3, -3}));
   });
 }
 
@@ -137,26 +137,27 @@ BOOST_AUTO_TEST_CASE(no_gradient_counts_for_its_own_backward_only) {
   const zero::Sgd decaying{.learning_rate = 1, .weight_decay = 1};
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto ranks = on_ranks<Stage>(Setup{}.on(2, replicas), model, decaying, [](auto& module) {
-        module.initialize([](const auto&, std::size_t) { return 8.0F; });
-        auto step = module.begin_step({.micro_steps = 2});
-        for (std::size_t m = 0; m < 2; ++m) {
-          for (auto unit : step.forward()) {
-            if (m == 0 && unit.index() == 0) unit.skip();
-          }
-          for (auto unit : step.backward()) {
-            if (unit.index() != 0) continue;
-            if (m == 0) {
-              unit.no_gradient();
-              unit.skip();
-            } else {
-              for (float& x : unit.template gradients<Parts>().a) x += 1;
+      const auto ranks =
+          on_ranks<Stage>(Setup{}.on(2, replicas), model, decaying, [](auto& module) {
+            module.initialize([](const auto&, std::size_t) { return 8.0F; });
+            auto step = module.begin_step({.micro_steps = 2});
+            for (std::size_t m = 0; m < 2; ++m) {
+              for (auto unit : step.forward()) {
+                if (m == 0 && unit.index() == 0) unit.skip();
+              }
+              for (auto unit : step.backward()) {
+                if (unit.index() != 0) continue;
+                if (m == 0) {
+                  unit.no_gradient();
+                  unit.skip();
+                } else {
+                  for (float& x : unit.template gradients<Parts>().a) x += 1;
+                }
+              }
             }
-          }
-        }
-        (void)step.finish();
-        return weights_of(module);
-      });
+            (void)step.finish();
+            return weights_of(module);
+          });
       for (const auto& weights : ranks) BOOST_TEST(weights[0] == -1.0F);
     }
   });
@@ -172,9 +173,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_in_a_forward_is_refused) {
       all = error_of([&] { unit.no_gradient(); });
       one = error_of([&] { unit.no_gradient(&Parts<float>::a); });
     }
-    if (!says(all, {"'unit'", "forward"})) {
-      throw zero::Error("no clear error: " + all);
-    }
+    if (!says(all, {"'unit'", "forward"})) { throw zero::Error("no clear error: " + all); }
     if (one != all) throw zero::Error("another error: " + one);
     return 0;
   });
@@ -182,7 +181,8 @@ BOOST_AUTO_TEST_CASE(no_gradient_in_a_forward_is_refused) {
 
 // B53
 BOOST_AUTO_TEST_CASE(a_fully_frozen_trunk_lets_the_head_train) {
-  const Model model = model_of({"trunk", 2, sizes({4, 3}).frozen({0, 1, 2, 3})}, {"head", 1, sizes({2})});
+  const Model model =
+      model_of({"trunk", 2, sizes({4, 3}).frozen({0, 1, 2, 3})}, {"head", 1, sizes({2})});
   const Plan plan{.steps = 3, .micro_steps = 2, .initial = [](const auto&, auto) { return 7.0F; }};
   everywhere(2, model, plan, [](const Outcome& rank) {
     BOOST_TEST(same_bits(rank.weights, {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1, 1}));
@@ -203,18 +203,21 @@ BOOST_AUTO_TEST_CASE(a_fully_frozen_model_runs_and_changes_nothing) {
 
 // B56
 BOOST_AUTO_TEST_CASE(frozen_units_are_released_after_backward) {
-  const Model model = model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})}, {"trained", 1, sizes({4})},
-                               {"mixed", 1, sizes({4, 4}).frozen({1})});
+  const Model model = model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})},
+                               {"trained", 1, sizes({4})}, {"mixed", 1, sizes({4, 4}).frozen({1})});
   everywhere(4, model, {.steps = 2}, [](const Outcome& rank) {
-    BOOST_TEST(same_bits(rank.weights, {0, 0, 0, 0, 0, 0, 0, 0, -2, -2, -2, -2, -2, -2, -2, -2, 0, 0, 0, 0}));
+    BOOST_TEST(same_bits(rank.weights,
+                         {0, 0, 0, 0, 0, 0, 0, 0, -2, -2, -2, -2, -2, -2, -2, -2, 0, 0, 0, 0}));
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_unit_may_run_forward_only) {
-  const Model model = model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})}, {"head", 1, sizes({2})});
+  const Model model =
+      model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})}, {"head", 1, sizes({2})});
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const auto& weights : on_ranks<Stage>(Setup{}.on(2, replicas), model, sgd, [](auto& module) {
+      for (const auto& weights :
+           on_ranks<Stage>(Setup{}.on(2, replicas), model, sgd, [](auto& module) {
              for (int k = 0; k < 3; ++k) {
                auto step = module.begin_step({.micro_steps = 2});
                for (int m = 0; m < 2; ++m) {
@@ -249,23 +252,23 @@ BOOST_AUTO_TEST_CASE(a_frozen_tensor_shows_no_gradient) {
 
 // Tied: one storage, one update; gradients of both units are summed.
 BOOST_AUTO_TEST_CASE(tied_units_share_weights_and_sum_their_gradients) {
-  const Model model = model_of({"embed", 1, sizes({5})}, {"block", 3, sizes({4})}, {},
-                               {"head", 1, {}, {"embed"}});
+  const Model model =
+      model_of({"embed", 1, sizes({5})}, {"block", 3, sizes({4})}, {}, {"head", 1, {}, {"embed"}});
   const Plan plan{.steps = 3, .micro_steps = 2, .gradient = [](const Place& p) {
                     return p.unit == 0 ? 3.0F : p.unit == 4 ? 2.0F : 1.0F;
                   }};
   everywhere(4, model, plan, [](const Outcome& rank) {
     BOOST_TEST(rank.weights.size() == 17U);
     for (std::size_t i = 0; i < 17; ++i) BOOST_TEST(rank.weights[i] == (i < 5 ? -30.0F : -6.0F));
-    BOOST_TEST(rank.seen[4].back() == -20.0F);           // what the head sees in the third step
+    BOOST_TEST(rank.seen[4].back() == -20.0F);  // what the head sees in the third step
     BOOST_TEST(rank.seen_backward[4].front() == -20.0F);
   });
 }
 
 // Tied, and one of the two does not run: its part is zero.
 BOOST_AUTO_TEST_CASE(a_tied_tensor_has_a_gradient_if_either_unit_ran) {
-  const Model model = model_of({"embed", 1, sizes({5})}, {"block", 1, sizes({4})}, {},
-                               {"head", 1, {}, {"embed"}});
+  const Model model =
+      model_of({"embed", 1, sizes({5})}, {"block", 1, sizes({4})}, {}, {"head", 1, {}, {"embed"}});
   const Plan plan{.steps = 3,
                   .gradient = [](const Place& p) { return p.unit == 0 ? 3.0F : 2.0F; },
                   .runs = [](const Place& p) { return p.step == 2 || p.unit != 2 * p.step; }};
@@ -276,8 +279,9 @@ BOOST_AUTO_TEST_CASE(a_tied_tensor_has_a_gradient_if_either_unit_ran) {
 }
 
 BOOST_AUTO_TEST_CASE(several_units_may_read_one_and_one_may_read_several) {
-  const Model model = model_of({"a", 1, sizes({3})}, {"b", 1, sizes({2}).frozen({0, 1, 2, 3}), {"a"}}, {},
-                               {"tail", 3, {}, {"a", "a"}});
+  const Model model =
+      model_of({"a", 1, sizes({3})}, {"b", 1, sizes({2}).frozen({0, 1, 2, 3}), {"a"}}, {},
+               {"tail", 3, {}, {"a", "a"}});
   const Plan plan{.steps = 2, .gradient = [](const Place& p) { return p.unit == 1 ? 0.0F : 1.0F; }};
   everywhere(2, model, plan, [](const Outcome& rank) {
     BOOST_TEST(same_bits(rank.weights, {-8, -8, -8, 0, 0}));
@@ -286,12 +290,14 @@ BOOST_AUTO_TEST_CASE(several_units_may_read_one_and_one_may_read_several) {
 
 BOOST_AUTO_TEST_CASE(units_without_tensors_run_between_the_others) {
   const Model model = model_of({"unit", 2, sizes({3})}, {}, {}, {"bare", 2, {}});
-  everywhere(2, model, {.steps = 2}, [](const Outcome& rank) { BOOST_TEST(all_are(rank.weights, -2)); });
+  everywhere(2, model, {.steps = 2},
+             [](const Outcome& rank) { BOOST_TEST(all_are(rank.weights, -2)); });
 }
 
 BOOST_AUTO_TEST_CASE(units_of_empty_tensors_run_between_the_others) {
   const Model model = model_of({"empty", 2, {}}, {"unit", 2, sizes({3})}, {"none", 1, sizes({0})});
-  everywhere(3, model, {.steps = 2}, [](const Outcome& rank) { BOOST_TEST(all_are(rank.weights, -2)); });
+  everywhere(3, model, {.steps = 2},
+             [](const Outcome& rank) { BOOST_TEST(all_are(rank.weights, -2)); });
 }
 
 BOOST_AUTO_TEST_CASE(a_model_without_tensors_runs) {
@@ -321,8 +327,10 @@ BOOST_AUTO_TEST_CASE(a_model_that_cannot_be_is_refused_with_the_unit_that_is_wro
   BOOST_TEST(says(text_of(model_of({})), {"ContractError: ", "no units"}));
   BOOST_TEST(says(text_of(model_of({"", 1, four})), {"ContractError: ", "name"}));
   BOOST_TEST(says(text_of(model_of({"u", 1, four}, {"u", 1, four})), {"ContractError: ", "'u'"}));
-  BOOST_TEST(says(text_of(model_of({"u", 2, four}, {"u.1", 1, four})), {"ContractError: ", "'u.1'"}));
-  BOOST_TEST(says(text_of(model_of({"u", 1, four}, {"v", 1, four, {"w"}})), {"ContractError: ", "'v'", "'w'"}));
+  BOOST_TEST(
+      says(text_of(model_of({"u", 2, four}, {"u.1", 1, four})), {"ContractError: ", "'u.1'"}));
+  BOOST_TEST(says(text_of(model_of({"u", 1, four}, {"v", 1, four, {"w"}})),
+                  {"ContractError: ", "'v'", "'w'"}));
   BOOST_TEST(says(text_of(model_of({"u", 1, four, {"u"}})), {"ContractError: ", "'u'"}));
   // A unit reads at most four groups.
   const Config mixed = sizes({4, 4}).frozen({1});
@@ -333,7 +341,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_cannot_be_is_refused_with_the_unit_that_is_wro
 
 // B85: groups of different shape whose reductions end in another order than expected.
 BOOST_AUTO_TEST_CASE(units_of_very_different_sizes_train_together) {
-  const Model model = model_of({"large", 2, sizes({3000, 7})}, {"small", 4, sizes({1})}, {"middle", 1, sizes({300})});
+  const Model model = model_of({"large", 2, sizes({3000, 7})}, {"small", 4, sizes({1})},
+                               {"middle", 1, sizes({300})});
   const Plan plan{.steps = 2, .micro_steps = 3, .gradient = [](const Place& p) {
                     return static_cast<float>(p.rank + 1);
                   }};

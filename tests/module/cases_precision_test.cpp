@@ -3,10 +3,11 @@
 // Weights that compute in bf16 or fp16 follow fp32 masters; gradients are summed in fp32.
 #define BOOST_TEST_MODULE cases_precision
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -98,8 +99,8 @@ BOOST_AUTO_TEST_CASE(steps_below_the_resolution_of_the_weights_are_not_lost) {
 BOOST_AUTO_TEST_CASE(written_weights_reach_the_masters_and_the_compute_weights) {
   const Model model = model_of({"unit", 2, sizes({5, 3}).frozen({1})});
   const auto check = [&]<class Stage>(std::size_t replicas) {
-    const auto ranks = on_ranks<Stage, zero::bf16>(
-        Setup{}.on(4, replicas), model, sgd, [](auto& module) {
+    const auto ranks =
+        on_ranks<Stage, zero::bf16>(Setup{}.on(4, replicas), model, sgd, [](auto& module) {
           const float exact = 1 + 0x1p-20F;  // not a bf16
           const std::vector<float> five(5, exact), three(3, 2);
           module.write_weights("unit.1.a", five);

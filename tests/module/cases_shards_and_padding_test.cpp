@@ -3,10 +3,11 @@
 // Any sizes on any number of ranks: empty shards, empty tensors, padding that nobody sees.
 #define BOOST_TEST_MODULE cases_shards_and_padding
 #define BOOST_TEST_DYN_LINK
-#include "harness.hpp"
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+
+#include "harness.hpp"
 
 using namespace harness;
 
@@ -18,7 +19,8 @@ float rank_and_one(const Place& p) { return static_cast<float>(p.rank + 1); }
 
 }  // namespace
 
-// B49: with ModuleOptions::poison all padding is NaN, in weights, masters, moments, gradients, slots.
+// B49: with ModuleOptions::poison all padding is NaN, in weights, masters, moments, gradients,
+// slots.
 BOOST_AUTO_TEST_CASE(padding_that_is_not_a_number_changes_nothing) {
   const Model model = model_of({"unit", 1, sizes({1, 7, 5})});
   for_each_stage(3, [&]<class Stage>(const char* stage, std::size_t replicas) {
@@ -42,9 +44,9 @@ BOOST_AUTO_TEST_CASE(padding_that_is_not_a_number_changes_nothing) {
 
 // B43 B46 B51
 BOOST_AUTO_TEST_CASE(any_sizes_train_on_any_number_of_ranks) {
-  const std::vector<Config> configs{sizes({1}),          sizes({0, 1}),     sizes({1, 0, 0, 2}),
-                                    sizes({6, 1, 3}),    sizes({4, 4}),     sizes({1, 7, 5, 44}),
-                                    sizes({129, 1, 63}), shapes({{2, 3, 5, 7}})};
+  const std::vector<Config> configs{
+      sizes({1}),    sizes({0, 1}),        sizes({1, 0, 0, 2}), sizes({6, 1, 3}),
+      sizes({4, 4}), sizes({1, 7, 5, 44}), sizes({129, 1, 63}), shapes({{2, 3, 5, 7}})};
   for (std::size_t ranks = 1; ranks <= 8; ++ranks) {
     for (const Config& config : configs) {
       const Model model = model_of({"first", 2, config}, {"last", 1, sizes({2, 3})});
@@ -77,8 +79,10 @@ BOOST_AUTO_TEST_CASE(every_element_is_shown_where_it_belongs) {
     }
   }
   for (std::size_t e = 0; e < 45; ++e) expected.push_back(static_cast<float>(3000 + e));
-  const Plan plan{.steps = 2, .micro_steps = 2,
-                  .gradient = [](const Place&) { return 0.0F; }, .initial = value};
+  const Plan plan{.steps = 2,
+                  .micro_steps = 2,
+                  .gradient = [](const Place&) { return 0.0F; },
+                  .initial = value};
   for (const std::size_t ranks : {1, 3, 4, 8}) {
     for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
       for (const Mode& mode : modes()) {
@@ -145,8 +149,8 @@ BOOST_AUTO_TEST_CASE(a_layout_counts_beyond_32_bits) {
     std::size_t owned = 0;
     for (std::size_t r = 0; r < ranks; ++r) owned += layout.owned(r);
     return layout.elements() == elements + 3 && owned == elements + 3 &&
-           layout.padded() % (ranks * alignment) == 0 &&
-           layout.tensor_offset(1) >= elements && layout.shard() * ranks == layout.padded();
+           layout.padded() % (ranks * alignment) == 0 && layout.tensor_offset(1) >= elements &&
+           layout.shard() * ranks == layout.padded();
   };
   constexpr std::size_t large[] = {(std::size_t{1} << 31) + 5, (std::size_t{1} << 33) + 1};
   for (const std::size_t elements : large) {
@@ -181,6 +185,7 @@ BOOST_AUTO_TEST_CASE(collectives_of_no_elements_return_and_unequal_counts_are_an
         if (operation == 3) comm.broadcast(part.data(), count, 0);
       });
     });
-    for (const std::string& text : texts) BOOST_TEST(says(text, {"CommunicatorError: ", "rank 2"}), text);
+    for (const std::string& text : texts)
+      BOOST_TEST(says(text, {"CommunicatorError: ", "rank 2"}), text);
   }
 }

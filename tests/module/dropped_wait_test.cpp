@@ -3,8 +3,8 @@
 // No wait of a schedule can be left out: some order of the streams then trains something else.
 #define BOOST_TEST_MODULE dropped_wait
 #define BOOST_TEST_DYN_LINK
-#include <boost/test/unit_test.hpp>
 #include <bit>
+#include <boost/test/unit_test.hpp>
 #include <sstream>
 
 #include "grid.hpp"
@@ -25,9 +25,9 @@ using Bits = std::vector<std::uint32_t>;
 
 constexpr std::size_t executions = 3;
 
-/// A rank whose peers hold what it holds, so that it needs none: a collective is a task that is always
-/// ready. Nothing but the waits of a schedule then orders the streams, neither peers nor the order in
-/// which collectives were issued, and a seed always gives the same order.
+/// A rank whose peers hold what it holds, so that it needs none: a collective is a task that is
+/// always ready. Nothing but the waits of a schedule then orders the streams, neither peers nor the
+/// order in which collectives were issued, and a seed always gives the same order.
 class Mirror {
  public:
   using Stream = zero::HostStream;
@@ -52,10 +52,11 @@ class Mirror {
                       zero::Accumulate accumulate = {}, zero::Label = {},
                       zero::Reduction = {}) const {
     const bool adds = accumulate == zero::Accumulate::yes;
-    stream.enqueue("reduce_scatter", [own = in + rank_ * count, out, count, adds,
-                                      n = static_cast<T>(size_)] {
-      for (std::size_t i = 0; i < count; ++i) out[i] = n * own[i] + (adds ? out[i] : T{});
-    });
+    stream.enqueue("reduce_scatter",
+                   [own = in + rank_ * count, out, count, adds, n = static_cast<T>(size_)] {
+                     for (std::size_t i = 0; i < count; ++i)
+                       out[i] = n * own[i] + (adds ? out[i] : T{});
+                   });
   }
   template <class T>
   void all_reduce(Stream& stream, T* data, std::size_t count, zero::Label = {},
@@ -72,22 +73,30 @@ class Mirror {
   std::size_t rank_, size_;
 };
 
-/// What a module is made of, around a schedule of the test's own. The user's code is enqueued, so that
-/// the host never waits: all executions are in the queues at once.
+/// What a module is made of, around a schedule of the test's own. The user's code is enqueued, so
+/// that the host never waits: all executions are in the queues at once.
 template <class Comm>
 class Rig {
   using Runner = zero::detail::Runner<zero::AdamW, Comm, float>;
   using Buffers = typename Runner::Buffers;
 
  public:
-  Rig(const Schedule& schedule, const zero::ParameterTable& table,
-      const zero::Mesh<Comm>& mesh, const zero::ModuleOptions& options)
-      : schedule_(schedule), table_(table), mesh_(mesh), options_(options), slots_(sizes(schedule, table)),
-        memory_(needed()), arena_(memory_.data(), memory_.size() * sizeof(Block)),
+  Rig(const Schedule& schedule, const zero::ParameterTable& table, const zero::Mesh<Comm>& mesh,
+      const zero::ModuleOptions& options)
+      : schedule_(schedule),
+        table_(table),
+        mesh_(mesh),
+        options_(options),
+        slots_(sizes(schedule, table)),
+        memory_(needed()),
+        arena_(memory_.data(), memory_.size() * sizeof(Block)),
         buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), mesh.world.size()),
-        control_(buffers_.control_block(), buffers_.norms(), table.units().size(), table.tensors().size()),
-        activations_(extent(schedule, Space::activations)), events_(schedule.steps.size()),
-        streams_(options_), runner_(table_, mesh_, buffers_, control_, streams_, grid::adam, options_),
+        control_(buffers_.control_block(), buffers_.norms(), table.units().size(),
+                 table.tensors().size()),
+        activations_(extent(schedule, Space::activations)),
+        events_(schedule.steps.size()),
+        streams_(options_),
+        runner_(table_, mesh_, buffers_, control_, streams_, grid::adam, options_),
         executor_(schedule_, runner_) {
     initialize();
     for (std::size_t t = 0; t < table.tensors().size(); ++t) control_.has_gradient(t);
@@ -149,15 +158,18 @@ class Rig {
       for (const Index g : schedule_.model.unit(unit)) {
         const std::span<float> w =
             buffers_.whole_params(Runner::nth_access(step, Space::params_whole, params++).index);
-        const std::span<float> to = step.op == Op::forward || table_.groups()[g].frozen
-            ? std::span<float>()
-            : buffers_.whole_gradient(Runner::nth_access(step, Space::grads_whole, grads++).index);
+        const std::span<float> to =
+            step.op == Op::forward || table_.groups()[g].frozen
+                ? std::span<float>()
+                : buffers_.whole_gradient(
+                      Runner::nth_access(step, Space::grads_whole, grads++).index);
         const zero::FlatLayout& layout = table_.groups()[g].layout;
         for (std::size_t t = 0; t < layout.tensors(); ++t) {
           const std::size_t begin = layout.tensor_offset(t), n = layout.tensor_size(t);
           flow_ = flow_ * 0.5F + grid::activation(w.data() + begin, n);
           if (step.op == Op::forward) kept += flow_;
-          const std::uint64_t key = grid::gradient_key(mesh_.world.rank(), 0, step.micro_step, unit, t);
+          const std::uint64_t key =
+              grid::gradient_key(mesh_.world.rank(), 0, step.micro_step, unit, t);
           for (std::size_t i = 0; !to.empty() && i < n; ++i) {
             to[begin + i] += grid::gradient(key, i, w[begin + i], kept + flow_, false);
           }
@@ -188,8 +200,8 @@ zero::ModuleOptions options(zero::StreamMode mode, std::uint64_t seed) {
 }
 
 /// What two ranks end with that are threads.
-Bits train_on_threads(const Schedule& schedule, const zero::ParameterTable& table, std::size_t replicas,
-                      zero::StreamMode mode, std::size_t seed) {
+Bits train_on_threads(const Schedule& schedule, const zero::ParameterTable& table,
+                      std::size_t replicas, zero::StreamMode mode, std::size_t seed) {
   Bits bits[2];
   zero::run_threads(2, [&](ThreadCommunicator& comm) {
     Rig rig(schedule, table, zero::mesh(comm, replicas), options(mode, 2 * seed + comm.rank()));
@@ -244,7 +256,8 @@ void check_waits(const char* stage, const grid::Shapes& shapes, std::size_t repl
       if (seed < seeds) most = std::max(most, seed + 1);
     }
   }
-  BOOST_TEST_MESSAGE(stage << ": " << waits << " waits, each shown after at most " << most << " orders");
+  BOOST_TEST_MESSAGE(stage << ": " << waits << " waits, each shown after at most " << most
+                           << " orders");
 }
 
 }  // namespace

@@ -35,9 +35,9 @@ struct OneOf {
 
   struct ChosenSlots {
     constexpr operator Slots() const {
-      Slots slots{};
-      choose([&]<class P>() { slots = P::slots; });
-      return slots;
+      Slots found{};
+      choose([&]<class P>() { found = P::slots; });
+      return found;
     }
   };
   static constexpr ChosenSlots slots{};
@@ -77,12 +77,14 @@ struct AnyGrads : OneOf<chosen_grads, Policies...> {
 };
 
 template <std::size_t Forward>
-using Ahead = AnyParams<ShardParams<ParamsOptions{Forward, 0}>, ShardParams<ParamsOptions{Forward, 1}>,
-                        ShardParams<ParamsOptions{Forward, 2}>, ShardParams<ParamsOptions{Forward, 3}>>;
+using Ahead =
+    AnyParams<ShardParams<ParamsOptions{Forward, 0}>, ShardParams<ParamsOptions{Forward, 1}>,
+              ShardParams<ParamsOptions{Forward, 2}>, ShardParams<ParamsOptions{Forward, 3}>>;
 template <class... Lists>
 struct Joined;
 template <class... A, class... B, class... Rest>
-struct Joined<AnyParams<A...>, AnyParams<B...>, Rest...> : Joined<AnyParams<A..., B...>, Rest...> {};
+struct Joined<AnyParams<A...>, AnyParams<B...>, Rest...> : Joined<AnyParams<A..., B...>, Rest...> {
+};
 template <class... A>
 struct Joined<AnyParams<A...>> {
   using type = AnyParams<A...>;
@@ -91,7 +93,8 @@ using Params = Joined<
     AnyParams<ShardParams<>>, Ahead<0>, Ahead<1>, Ahead<2>, Ahead<3>,
     AnyParams<ShardParams<ParamsOptions{.slots = 4}>,
               ShardParams<ParamsOptions{.forward_prefetch = 0, .backward_prefetch = 0, .slots = 5}>,
-              ShardParams<ParamsOptions{.keep_at_turn = 0}>, ShardParams<ParamsOptions{.keep_at_turn = 2}>,
+              ShardParams<ParamsOptions{.keep_at_turn = 0}>,
+              ShardParams<ParamsOptions{.keep_at_turn = 2}>,
               ShardParams<ParamsOptions{.forward_prefetch = 3, .keep_at_turn = 3}>,
               ShardParams<ParamsOptions{.keep_at_turn = zero::keep_all}>>>::type;
 
@@ -105,7 +108,8 @@ using Grads = AnyGrads<ShardGrads<>, ShardGrads<GradsOptions{.slots = 1}>,
 using AnyZero2 = Stage<ShardOptimizer<>, Grads>;
 using AnyZero3 = Stage<ShardOptimizer<>, Grads, Params>;
 using AnyHybrid = Stage<zero::Replicate, ShardOptimizer<>, Grads, Params>;
-using Turns = Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+using Turns =
+    Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
 template <class StageType>
 Outcome train_with(const Case& c, std::size_t params, std::size_t grads) {
@@ -141,7 +145,7 @@ BOOST_AUTO_TEST_CASE(each_option_makes_another_schedule) {
 
 BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gathered) {
   for (const grid::Shapes& shapes : grid::models) {
-    for (const std::size_t world : {1, 2, 5}) {
+    for (const std::size_t world : {1U, 2U, 5U}) {
       Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {1, 1, 3}};
       const Outcome expected = train_with<AnyZero2>(c, 0, 0);
       for (std::size_t params = 0; params < Params::count; ++params) {
@@ -159,7 +163,7 @@ BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gat
 
 BOOST_AUTO_TEST_CASE(slots_of_gradients_change_no_bit_nor_does_reducing_late_among_itself) {
   for (const grid::Shapes& shapes : grid::models) {
-    for (const std::size_t world : {2, 3}) {
+    for (const std::size_t world : {2U, 3U}) {
       Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {3, 1, 1, 3}};
       const Outcome early = train_with<AnyZero2>(c, 0, 0), late = train<zero::Ddp>(c);
       for (std::size_t grads = 0; grads < Grads::count; ++grads) {
@@ -179,8 +183,11 @@ BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_o
   for (const grid::Shapes& shapes : grid::models) {
     for (const auto& [world, replicas] : {std::pair{2, 2}, {4, 2}, {6, 3}, {8, 2}}) {
       if (world > 4 && shapes.units() != 3) continue;
-      Case c{.shapes = shapes, .world = static_cast<std::size_t>(world),
-             .replicas = static_cast<std::size_t>(replicas), .steps = 4, .micro_steps = {1, 3, 3}};
+      Case c{.shapes = shapes,
+             .world = static_cast<std::size_t>(world),
+             .replicas = static_cast<std::size_t>(replicas),
+             .steps = 4,
+             .micro_steps = {1, 3, 3}};
       const Outcome expected = train_with<AnyHybrid>(c, 0, 0);
       const grid::Reference reference(c);
       BOOST_TEST(reference.distance(expected) < 1e-6);

@@ -28,7 +28,8 @@ void check_reference(const Case& c, const Outcome& outcome) {
   BOOST_CHECK_MESSAGE(reference.norm_distance(outcome) < 1e-6,
                       c.text() << ": norm differs by " << reference.norm_distance(outcome));
 }
-void check_equal(const Case& c, const char* stage, const Outcome& outcome, const Outcome& expected) {
+void check_equal(const Case& c, const char* stage, const Outcome& outcome,
+                 const Outcome& expected) {
   BOOST_CHECK_MESSAGE(!outcome.empty(), c.text() << ": ranks differ in " << stage);
   BOOST_CHECK_MESSAGE(outcome == expected, c.text() << ": other bits in " << stage);
 }
@@ -60,7 +61,7 @@ BOOST_AUTO_TEST_CASE(with_exact_gradients_all_stages_train_the_same_bits_in_any_
 
 BOOST_AUTO_TEST_CASE(stages_that_communicate_at_the_same_times_train_the_same_bits) {
   for (const grid::Shapes& shapes : grid::models) {
-    for (const std::size_t world : {1, 2, 5}) {
+    for (const std::size_t world : {1U, 2U, 5U}) {
       const Case c{.shapes = shapes, .world = world, .micro_steps = {3, 1}};
       const Outcome late = train<Ddp>(c), early = train<Zero2>(c);
       check_equal(c, "Zero1", train<Zero1>(c), late);
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(clipping_has_the_same_bits_in_all_stages) {
 
 BOOST_AUTO_TEST_CASE(streams_and_where_user_code_runs_change_no_bit) {
   for (const grid::Shapes& shapes : {grid::models[2], grid::models[4], grid::models[5]}) {
-    for (const std::size_t world : {1, 3, 4}) {
+    for (const std::size_t world : {1U, 3U, 4U}) {
       Case c{.shapes = shapes, .world = world, .micro_steps = {1, 1, 1, 3, 3}};
       const Outcome late = train<Ddp>(c), early = train<Zero2>(c);
       for (const StreamMode mode :

@@ -204,7 +204,8 @@ class Trainer {
       for (auto unit : pass.forward()) forward(unit);
     }
     module_.synchronize();
-    for (const float a : activations_) outcome_.evaluated.push_back(std::bit_cast<std::uint32_t>(a));
+    for (const float a : activations_)
+      outcome_.evaluated.push_back(std::bit_cast<std::uint32_t>(a));
   }
 
   template <class Unit>
@@ -226,8 +227,8 @@ class Trainer {
     for (const auto member : {0, 1, 2, 3}) {
       const auto& to = member == 0 ? g.a : member == 1 ? g.b : member == 2 ? g.c : g.d;
       const auto& from = member == 0 ? w.a : member == 1 ? w.b : member == 2 ? w.c : w.d;
-      const std::uint64_t key = gradient_key(module_.mesh().world.rank(), step_, micro_step_,
-                                             unit.index(), tensor);
+      const std::uint64_t key =
+          gradient_key(module_.mesh().world.rank(), step_, micro_step_, unit.index(), tensor);
       if (!module_.parameters().tensors()[tensor++].frozen) add(unit, to, from.data(), key);
     }
   }
@@ -277,17 +278,16 @@ class Trainer {
 template <class StageType, class T = float>
 Outcome train(const Case& c) {
   std::vector<Outcome> outcomes(c.world);
-  zero::run_threads(
-      c.world,
-      [&](zero::ThreadCommunicator& comm) {
-        zero::ModuleOptions options = c.options;
-        options.seed = options.seed * 31 + comm.rank();
-        auto module = zero::shard<StageType, T>(make_model(c.shapes), zero::mesh(comm, c.replicas),
-                                                adam, options);
-        module.initialize(initial_weight);
-        outcomes[comm.rank()] = Trainer(module, c).run();
-      },
-      {.time_limit = std::chrono::seconds(30)});
+  zero::run_threads(c.world,
+                    [&](zero::ThreadCommunicator& comm) {
+                      zero::ModuleOptions options = c.options;
+                      options.seed = options.seed * 31 + comm.rank();
+                      auto module = zero::shard<StageType, T>(
+                          make_model(c.shapes), zero::mesh(comm, c.replicas), adam, options);
+                      module.initialize(initial_weight);
+                      outcomes[comm.rank()] = Trainer(module, c).run();
+                    },
+                    {.time_limit = std::chrono::seconds(30)});
   for (const Outcome& outcome : outcomes) {
     if (outcome != outcomes[0]) return {};
   }

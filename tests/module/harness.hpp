@@ -143,19 +143,22 @@ void for_each_stage(std::size_t ranks, F f) {
   if (ranks % 2 == 0) f.template operator()<zero::Hybrid>("hybrid", std::size_t{2});
 }
 
+/// zero::run_threads, compiled once for all tests of a program.
+inline void on_threads(std::size_t ranks, std::chrono::milliseconds time_limit,
+                       const std::function<void(zero::ThreadCommunicator&)>& f) {
+  zero::run_threads(ranks, f, {.time_limit = time_limit});
+}
+
 /// Runs body(module) on each rank and returns what it returns, by rank. The first error is thrown.
 template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
 auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
   using Module = zero::ShardedModule<StageType, ModelType, Optimizer, zero::ThreadCommunicator, T>;
   std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
-  zero::run_threads(
-      setup.ranks,
-      [&](zero::ThreadCommunicator& comm) {
-        auto module = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
-                                                setup.options);
-        results[comm.rank()] = body(module);
-      },
-      {.time_limit = setup.options.time_limit});
+  on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
+    auto module = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
+                                            setup.options);
+    results[comm.rank()] = body(module);
+  });
   return results;
 }
 
@@ -172,9 +175,7 @@ std::string error_of(F f) {
     return std::string("CommunicatorError: ") + error.what();
   } catch (const zero::Error& error) {
     return std::string("Error: ") + error.what();
-  } catch (const std::exception& error) {
-    return std::string("std: ") + error.what();
-  }
+  } catch (const std::exception& error) { return std::string("std: ") + error.what(); }
   return {};
 }
 inline bool says(const std::string& text, std::initializer_list<const char*> parts) {
@@ -211,7 +212,7 @@ struct Outcome {
   std::vector<float> weights{};            // of all tensors, in order, at the end
   std::vector<std::vector<float>> seen{};  // [pass of a micro-step] weights that forward saw
   std::vector<std::vector<float>> seen_backward{};
-  std::size_t gathered_bytes = 0;          // at the end
+  std::size_t gathered_bytes = 0;  // at the end
 
   bool applied() const {
     for (const zero::StepResult& step : steps) {
@@ -251,8 +252,7 @@ inline bool all_are(const std::vector<float>& values, float value) {
 template <class Unit, class F>
 void compute(zero::UserCode where, const Unit& unit, F code) {
   if (where == zero::UserCode::on_caller) return code();
-  unit.stream().enqueue("user code",
-                        [work = std::make_shared<F>(std::move(code))] { (*work)(); });
+  unit.stream().enqueue("user code", [work = std::make_shared<F>(std::move(code))] { (*work)(); });
 }
 
 /// All weights of a module, tensor by tensor. A collective.

@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_at_most_as_many_steps_is_made_without_allocat
     verifier.verify(schedule);
     const std::size_t before = allocations;
     unsigned broken = 0;
-    for (const std::size_t micro_steps : {1, 4, 2, 3, 0, 4}) {
+    for (const std::size_t micro_steps : {1UL, 4UL, 2UL, 3UL, 0UL, 4UL}) {
       if (micro_steps == 0) {
         fill_evaluation(program, model.units());
       } else {

@@ -35,11 +35,11 @@ struct bf16 {
 
  private:
   static constexpr std::uint16_t narrow(std::uint32_t x) {
-    const std::uint32_t rounded = (x + 0x7FFF + ((x >> 16) & 1)) >> 16;
-    const std::uint32_t quiet = (x >> 16) | 0x40;
-    // A signed comparison, since older instruction sets have no unsigned one for vectors.
-    const bool is_nan = static_cast<std::int32_t>(x & 0x7FFFFFFF) > 0x7F800000;
-    return static_cast<std::uint16_t>(is_nan ? quiet : rounded);
+    // All ones for a NaN. A signed comparison and masks: what the oldest vector units can do.
+    const std::uint32_t nan =
+        -static_cast<std::uint32_t>(static_cast<std::int32_t>(x & 0x7FFFFFFF) > 0x7F800000);
+    const std::uint32_t half = 0x7FFF + ((x >> 16) & 1);
+    return static_cast<std::uint16_t>(((x + (half & ~nan)) | (nan & 0x400000)) >> 16);
   }
 };
 

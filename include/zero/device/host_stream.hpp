@@ -34,7 +34,10 @@ enum class StreamMode : std::uint8_t {
 struct HostDeviceOptions {
   StreamMode mode = StreamMode::inline_run;
   std::uint64_t seed = 0;  // of StreamMode::shuffled: the same seed gives the same order
-  std::chrono::milliseconds time_limit = std::chrono::seconds(30);  // of a wait without a move
+  /// Of an operation that is polled. Streams that wait for it have a quarter more (at least 500 ms)
+  /// and the host, also for a task that does not return, a half (at least 1 s), both counted
+  /// from the last sign of life.
+  std::chrono::milliseconds time_limit = std::chrono::seconds(30);
   std::size_t queue_capacity = 1024;  // tasks and waits of a stream; rounded up to a power of two
 };
 

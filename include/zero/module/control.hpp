@@ -68,6 +68,7 @@ class Control {
     Hasher hasher;
     hasher.mix(std::bit_cast<std::uint64_t>(divisor));
     hasher.mix(std::bit_cast<std::uint64_t>(max_norm));
+    hasher.mix(static_cast<std::uint64_t>(step_));
     ran_.back() = static_cast<std::uint32_t>(hasher.value() % trace_limit);
   }
   void has_gradient(std::size_t tensor) { noted_[tensor] = true; }
@@ -126,11 +127,18 @@ class Control {
 
   // What is kept from step to step: applied steps, and updates of each tensor.
   std::int64_t step() const { return step_; }
-  void set_step(std::int64_t step) { step_ = step; }
+  void set_step(std::int64_t step) { step_ = counted("set_step", step); }
   std::int64_t counter(std::size_t tensor) const { return counters_[tensor]; }
-  void set_counter(std::size_t tensor, std::int64_t counter) { counters_[tensor] = counter; }
+  void set_counter(std::size_t tensor, std::int64_t counter) {
+    counters_[tensor] = counted("set_counter", counter);
+  }
 
  private:
+  static std::int64_t counted(const char* call, std::int64_t count) {
+    if (count >= 0) return count;
+    throw ContractError(std::string("zero: ") + call + ": expected a count from 0, got " +
+                        std::to_string(count));
+  }
   static constexpr std::size_t no_disagreement = ~std::size_t{0};
   static constexpr std::uint32_t trace_limit = 1U << 20;  // squares summed over 8192 ranks are exact
   static constexpr double largest = std::numeric_limits<float>::max();

@@ -259,6 +259,10 @@ ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType mode
 template <class StageType, class T = float, class ModelType, class OptimizerType>
 std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType&,
                          const ModuleOptions& options = {}, std::size_t replicas = 1) {
+  if (replicas == 0 || ranks % replicas != 0) {
+    throw ContractError("zero::bytes_needed: " + std::to_string(ranks) + " ranks do not make " +
+                        std::to_string(replicas) + " replicas; pass a divisor of the number of ranks");
+  }
   const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T));
   const detail::Schedules<StageType> schedules(table, options.max_micro_steps);
   return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules, ranks);

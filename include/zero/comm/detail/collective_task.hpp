@@ -129,7 +129,7 @@ class CollectiveTask {
         } else {
           Transfer(group(), member_->rank())(phase_);
         }
-      } catch (const std::exception& error) { world().fail(false, where() + ": " + error.what()); }
+      } catch (const std::exception& error) { world().fail(false, error.what()); }
     }
     slot().reading.store(false);
     if (world().failed()) raise();

@@ -40,8 +40,9 @@ class SharedMemory {
   void all_gather(const T* in, T* out, std::size_t count, Label label = {}) const {
     run(gather_call(in, out, count, label));
   }
-  template <class Stream, Element T>
-  void all_gather(Stream& stream, const T* in, T* out, std::size_t count, Label label = {}) const {
+  template <Element T>
+  void all_gather(HostStream& stream, const T* in, T* out, std::size_t count,
+                  Label label = {}) const {
     enqueue(stream, gather_call(in, out, count, label));
   }
 
@@ -50,8 +51,8 @@ class SharedMemory {
                       Label label = {}, Reduction reduction = {}) const {
     run(scatter_call(in, out, count, accumulate, label, reduction));
   }
-  template <class Stream, Element T>
-  void reduce_scatter(Stream& stream, const T* in, T* out, std::size_t count,
+  template <Element T>
+  void reduce_scatter(HostStream& stream, const T* in, T* out, std::size_t count,
                       Accumulate accumulate = {}, Label label = {},
                       Reduction reduction = {}) const {
     enqueue(stream, scatter_call(in, out, count, accumulate, label, reduction));
@@ -61,8 +62,8 @@ class SharedMemory {
   void all_reduce(T* data, std::size_t count, Label label = {}, Reduction reduction = {}) const {
     run(reduce_call(data, count, label, reduction));
   }
-  template <class Stream, Element T>
-  void all_reduce(Stream& stream, T* data, std::size_t count, Label label = {},
+  template <Element T>
+  void all_reduce(HostStream& stream, T* data, std::size_t count, Label label = {},
                   Reduction reduction = {}) const {
     enqueue(stream, reduce_call(data, count, label, reduction));
   }
@@ -71,15 +72,14 @@ class SharedMemory {
   void broadcast(T* data, std::size_t count, std::size_t root, Label label = {}) const {
     run(broadcast_call(data, count, root, label));
   }
-  template <class Stream, Element T>
-  void broadcast(Stream& stream, T* data, std::size_t count, std::size_t root,
+  template <Element T>
+  void broadcast(HostStream& stream, T* data, std::size_t count, std::size_t root,
                  Label label = {}) const {
     enqueue(stream, broadcast_call(data, count, root, label));
   }
 
   void barrier(Label label = {}) const { run(Call{}.labelled(label)); }
-  template <class Stream>
-  void barrier(Stream& stream, Label label = {}) const {
+  void barrier(HostStream& stream, Label label = {}) const {
     enqueue(stream, Call{}.labelled(label));
   }
 
@@ -96,8 +96,7 @@ class SharedMemory {
   Group& group() const { return member_->group(); }
 
   void run(const Call& call) const { CollectiveTask(member_, call).wait(); }
-  template <class Stream>
-  void enqueue(Stream& stream, const Call& call) const {
+  void enqueue(HostStream& stream, const Call& call) const {
     stream.enqueue(name_of(call.collective), CollectiveTask(member_, call));
   }
 

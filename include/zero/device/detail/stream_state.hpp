@@ -53,9 +53,9 @@ struct StreamState {
   }
 
   // Who waits for an operation has more time than the operation itself, whose error names the
-  // cause.
-  std::chrono::nanoseconds stream_waits() const { return time_limit + time_limit / 4; }
-  std::chrono::nanoseconds host_waits() const { return time_limit + time_limit / 2; }
+  // cause, by more than a busy machine delays a thread.
+  std::chrono::nanoseconds stream_waits() const { return time_limit + grace(); }
+  std::chrono::nanoseconds host_waits() const { return time_limit + 2 * grace(); }
 
   /// How long to sleep at once: short beside the limit, and for whoever waits for this thread.
   std::chrono::nanoseconds nap() const {
@@ -101,6 +101,10 @@ struct StreamState {
   }
 
  private:
+  std::chrono::nanoseconds grace() const {
+    return std::max<std::chrono::nanoseconds>(time_limit / 4, std::chrono::milliseconds(500));
+  }
+
   SpinLock lock_;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;

@@ -89,7 +89,14 @@ class Engine {
     }
     rethrow_failure();
     streams_.check();  // what failed must not be computed with
-    const Step& step = phase_ == Phase::training ? enter_training(op, unit) : evaluation_.enter(op, unit);
+    Executor<Runner>& executor = phase_ == Phase::training ? training_ : evaluation_;
+    try {
+      const std::size_t micro_step = executor.peek(op, unit).micro_step;
+      if (phase_ == Phase::training) go_to(op, unit, micro_step);
+    } catch (const ContractError& error) {  // nothing was issued: the step is as before
+      throw ContractError(error.what() + (" (unit " + std::to_string(unit)) + " is '" + name(unit) + "')");
+    }
+    const Step& step = executor.enter(op, unit);
     runner_.prepare(step);
     if (options_.user_code == UserCode::on_caller) {
       streams_[StreamId::compute].synchronize();
@@ -167,7 +174,6 @@ class Engine {
     phase_ = Phase::idle;
     phase_of_events_ = Phase::idle;
   }
-  bool idle() const { return phase_ == Phase::idle; }
   void require_idle(const char* call) const {
     if (broken_ || runner_.update_failed()) {
       throw ContractError(std::string("zero: ") + call +
@@ -190,7 +196,6 @@ class Engine {
   Control& control() { return control_; }
   HostStreams& streams() { return streams_; }
   const Runner& runner() const { return runner_; }
-  const ModuleOptions& options() const { return options_; }
 
  private:
   enum class Phase { idle, training, evaluation };
@@ -205,12 +210,10 @@ class Engine {
     phase_ = phase_of_events_ = phase;
     return ++number_;
   }
-  /// Looks before it issues anything, so that after an error the step is as before.
-  const Step& enter_training(Op op, std::size_t unit) {
-    const std::size_t next = training_.peek(op, unit).micro_step;
+  void go_to(Op op, std::size_t unit, std::size_t next) {
     const bool is_new = next != progress_.micro_step();
     const auto what = [&] {
-      return std::string(info(op).name) + " of unit '" + name(unit) + "' in micro-step " +
+      return std::string(info(op).name) + " of unit " + std::to_string(unit) + " in micro-step " +
              std::to_string(next);
     };
     if (is_new) progress_.check_micro_step(what);
@@ -219,13 +222,12 @@ class Engine {
     }
     if (is_new) progress_.begin_micro_step(next);
     progress_.enter();
-    return training_.enter(op, unit);
   }
   [[noreturn]] void throw_disagreement() const {
     if (control_.options_differ()) {
-      throw ContractError("zero: finish: the ranks passed different FinishOptions; nothing was updated. "
-                          "Pass the same divisor and max_norm on all ranks (this is rank " +
-                          std::to_string(mesh_.world.rank()) + ")");
+      throw ContractError("zero: finish: the ranks passed different FinishOptions, or are at different "
+                          "steps after set_step; nothing was updated. Pass the same on all ranks "
+                          "(this is rank " + std::to_string(mesh_.world.rank()) + ")");
     }
     throw ContractError("zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
                         info(control_.disagreeing_op()).name +
