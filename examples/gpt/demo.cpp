@@ -23,11 +23,12 @@ namespace {
 /// A file in the folder of results.
 ///
 /// Errors:  UsageError if it cannot be written.
-std::ofstream open(const gpt::Options& options, const char* name) {
+std::ofstream open(const gpt::Options& options, const char* name,
+                   std::ios::openmode mode = std::ios::trunc) {
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   const std::filesystem::path path = std::filesystem::path(options.output) / name;
-  std::ofstream out(path);
+  std::ofstream out(path, std::ios::out | mode);
   if (!out)
     throw gpt::UsageError(path.string() +
                           " cannot be written: choose another folder with --output FOLDER.");
@@ -35,7 +36,8 @@ std::ofstream open(const gpt::Options& options, const char* name) {
 }
 void close(std::ofstream& out, const char* name) {
   out.close();
-  if (!out) throw std::runtime_error(std::string(name) + " could not be written: is the disk full?");
+  if (!out)
+    throw std::runtime_error(std::string(name) + " could not be written: is the disk full?");
 }
 
 std::vector<gpt::Training> train_all(const gpt::Options& o, const std::string& text) {
@@ -69,7 +71,8 @@ void draw_step(gpt::Options o, const std::string& text, std::ofstream& svg, std:
     std::vector<zero::Span> all, quickest;
     const auto length = [](const std::vector<zero::Span>& spans) {
       return std::max_element(spans.begin(), spans.end(),
-                              [](auto a, auto b) { return a.end < b.end; })->end -
+                              [](auto a, auto b) { return a.end < b.end; })
+                 ->end -
              std::min_element(spans.begin(), spans.end(), [](auto a, auto b) {
                return a.begin < b.begin;
              })->begin;
@@ -82,10 +85,9 @@ void draw_step(gpt::Options o, const std::string& text, std::ofstream& svg, std:
     }
     if (comm.rank() != 0) return;
     const auto name = [&](std::size_t unit) { return module.parameters().units()[unit].name; };
-    zero::print_timeline_svg(svg, module.schedule(), quickest,
-                             "One training step of Zero3, measured on rank 0 of " +
-                                 std::to_string(o.ranks),
-                             name);
+    zero::print_timeline_svg(
+        svg, module.schedule(), quickest,
+        "One training step of Zero3, measured on rank 0 of " + std::to_string(o.ranks), name);
     const double begin = all.front().begin;
     for (zero::Span& span : all) span.begin -= begin, span.end -= begin;
     zero::print_trace(trace, module.schedule(), all, name);
@@ -97,11 +99,14 @@ int demo(int argc, char** argv) {
   if (options.help)
     return std::fputs(gpt::usage("gpt_demo", gpt::Program::demo).c_str(), stdout) < 0 ? 1 : 0;
   const std::string text = gpt::read_text(options.text, options.context + 1);
-  std::ofstream report = open(options, "report.json"), svg = open(options, "timeline.svg"),
-                trace = open(options, "trace.json");
+  // An older report stays whole until there is a new one.
+  for (const char* name : {"report.json", "timeline.svg", "trace.json"})
+    open(options, name, std::ios::app);
   gpt::use_one_thread_for_math();
 
   const std::vector<gpt::Training> trainings = train_all(options, text);
+  std::ofstream svg = open(options, "timeline.svg"), trace = open(options, "trace.json"),
+                report = open(options, "report.json");
   draw_step(options, text, svg, trace);
   gpt::print_json(report, options.ranks, trainings);
   close(report, "report.json");
@@ -110,20 +115,23 @@ int demo(int argc, char** argv) {
 
   if (options.sample > 0)
     std::printf("\nThe model writes:\n%s\n", gpt::printable(trainings.back().sample).c_str());
-  std::printf("\n%s/report.json holds all figures, timeline.svg a step, trace.json is for "
-              "ui.perfetto.dev.\n\n%zu parameters on %lld ranks; bytes of a rank as "
-              "predicted=measured:\n\n",
-              options.output.c_str(), trainings.front().parameters,
-              static_cast<long long>(options.ranks));
+  std::printf(
+      "\n%s/report.json holds all figures, timeline.svg a step, trace.json is for "
+      "ui.perfetto.dev.\n\n%zu parameters on %lld rank%s; bytes of a rank as "
+      "predicted=measured:\n\n",
+      options.output.c_str(), trainings.front().parameters, static_cast<long long>(options.ranks),
+      options.ranks == 1 ? "" : "s");
   gpt::print_table(stdout, trainings);
   if (options.micro_steps > 1)
-    std::printf("\nZero2 and Zero3 reduce gradients in the last micro-step only "
-                "(every_micro_step = false), as Ddp and Zero1 do.\n");
+    std::printf(
+        "\nZero2 and Zero3 reduce gradients in the last micro-step only "
+        "(every_micro_step = false), as Ddp and Zero1 do.\n");
   const std::string complaint = gpt::complaint(trainings);
   if (!complaint.empty()) throw std::runtime_error(complaint);
-  std::printf("\nThe losses of all %zu steps are the same bits in the four stages; every byte "
-              "figure is as predicted.\n",
-              trainings.front().losses.size());
+  std::printf(
+      "\nThe losses of all %zu steps are the same bits in the four stages; every byte "
+      "figure is as predicted.\n",
+      trainings.front().losses.size());
   return 0;
 }
 

@@ -72,9 +72,9 @@ inline std::string complaint(std::span<const Training> trainings) {
 
 /// One row a stage; each byte figure as predicted=measured.
 inline void print_table(std::FILE* out, std::span<const Training> trainings) {
-  std::vector<std::vector<std::string>> rows{
-      {"stage", "final loss", "weights", "gradients", "optimizer", "slots", "sent per step",
-       "ms per step"}};
+  std::vector<std::vector<std::string>> rows{{"stage", "final loss", "weights", "gradients",
+                                              "optimizer", "slots", "sent per step",
+                                              "ms per step"}};
   const auto both = [](std::size_t predicted, std::size_t measured) {
     return std::to_string(predicted) + (predicted == measured ? "=" : "!=") +
            std::to_string(measured);

@@ -29,9 +29,10 @@ int main(int argc, char** argv) {
     const std::string text = gpt::read_text(options.text, options.context + 1);
     gpt::use_one_thread_for_math();
     const gpt::Training result = train(options, text);
-    std::printf("%zu parameters; %zu bytes held and %zu bytes sent per step by each of %lld ranks\n",
-                result.parameters, result.held.total(), result.sent.total(),
-                static_cast<long long>(options.ranks));
+    std::printf(
+        "%zu parameters; %zu bytes held and %zu bytes sent per step by each of %lld ranks\n",
+        result.parameters, result.held.total(), result.sent.total(),
+        static_cast<long long>(options.ranks));
     std::printf("\nThe model writes:\n%s\n", gpt::printable(result.sample).c_str());
     return 0;
   });

@@ -51,9 +51,8 @@ inline zero::ModuleOptions module_options(const Options& o) {
 /// All calls are collective.
 template <class StageType, class T = float>
 class Trainer {
-  using Module = decltype(zero::shard<StageType, T>(make_model(Config{}),
-                                                    std::declval<zero::ThreadCommunicator&>(),
-                                                    zero::AdamW{}));
+  using Module = decltype(zero::shard<StageType, T>(
+      make_model(Config{}), std::declval<zero::ThreadCommunicator&>(), zero::AdamW{}));
 
  public:
   Trainer(const Options& options, const std::string& text, zero::ThreadCommunicator& comm,
@@ -120,8 +119,8 @@ class Trainer {
       const std::uint64_t bits =
           mix(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(i));
       const float uniform = static_cast<float>(bits >> 40) * 0x1p-24f;
-      written += static_cast<char>(draw_byte(
-          one_sequence_.logits + (length - 1) * byte_values, byte_values, 0.7f, uniform));
+      written += static_cast<char>(
+          draw_byte(one_sequence_.logits + (length - 1) * byte_values, byte_values, 0.7f, uniform));
     }
     return written.substr(1);
   }

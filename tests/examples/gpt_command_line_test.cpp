@@ -89,6 +89,19 @@ BOOST_AUTO_TEST_CASE(help_names_every_option) {
     BOOST_TEST(text.find(name) != text.npos);
 }
 
+BOOST_AUTO_TEST_CASE(the_demo_has_a_folder_for_its_results_where_the_training_has_a_stage) {
+  const auto parsed = [](const char* name, const char* value, gpt::Program program) {
+    const char* arguments[] = {"program", name, value};
+    return gpt::parse_options(3, arguments, program);
+  };
+  BOOST_TEST(parsed("--output", "there", gpt::Program::demo).output == "there");
+  BOOST_TEST(parsed("--stage", "1", gpt::Program::train).stage == 1);
+  BOOST_CHECK_THROW(parsed("--output", "there", gpt::Program::train), gpt::UsageError);
+  BOOST_CHECK_THROW(parsed("--stage", "1", gpt::Program::demo), gpt::UsageError);
+  BOOST_TEST(gpt::usage("demo", gpt::Program::demo).find("--stage") == std::string::npos);
+  BOOST_TEST(gpt::usage("train").find("--output") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_text_that_is_missing_empty_or_short_is_refused_in_one_sentence) {
   const Folder folder;
   const std::string missing = (folder.path / "missing").string();

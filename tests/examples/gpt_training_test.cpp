@@ -39,7 +39,8 @@ const std::string& text() {
 template <class StageType, class T = float>
 gpt::Training train(const char* name, const gpt::Options& o) {
   gpt::use_one_thread_for_math();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "w"), std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "w"),
+                                                                std::fclose);
   return gpt::train<StageType, T>(name, o, text(), o.sample, nowhere.get());
 }
 /// In all four stages, which differ only in where numbers lie.
@@ -54,13 +55,15 @@ constexpr zero::StreamMode modes[] = {zero::StreamMode::inline_run, zero::Stream
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(losses_have_the_same_bits_and_bytes_are_as_predicted_in_all_stages_and_streams) {
+BOOST_AUTO_TEST_CASE(
+    losses_have_the_same_bits_and_bytes_are_as_predicted_in_all_stages_and_streams) {
   gpt::Options o = tiny(zero::StreamMode::inline_run);
   o.sample = 20;
   std::vector<gpt::Training> all;
   for (const zero::StreamMode mode : modes) {
     o.streams = mode;
-    for (gpt::Training& t : train_all<float, zero::Zero2, zero::Zero3>(o)) all.push_back(std::move(t));
+    for (gpt::Training& t : train_all<float, zero::Zero2, zero::Zero3>(o))
+      all.push_back(std::move(t));
   }
   BOOST_TEST(gpt::complaint(all) == "");
   for (const gpt::Training& t : all) {
@@ -139,7 +142,8 @@ BOOST_AUTO_TEST_CASE(the_report_says_what_differs_and_shows_every_figure_twice) 
   gpt::Training a;
   a.name = "Ddp";
   a.losses = {3.0, 2.5};
-  a.predicted_held = a.held = {.weights = 11, .gradients = 12, .optimizer = 13, .slots = 14, .control = 15};
+  a.predicted_held =
+      a.held = {.weights = 11, .gradients = 12, .optimizer = 13, .slots = 14, .control = 15};
   a.predicted_sent = a.sent = {.all_gather = 21, .reduce_scatter = 22, .all_reduce = 23};
   gpt::Training b = a;
   b.name = "Zero3";
@@ -159,8 +163,9 @@ BOOST_AUTO_TEST_CASE(the_report_says_what_differs_and_shows_every_figure_twice) 
 
   std::ostringstream json;
   gpt::print_json(json, 4, std::vector{a, b});
-  for (const char* part : {"\"ranks\": 4", "\"final_loss\": 2.75", "\"losses_hex\": [\"0x1.8p+1\", \"0x1.4p+1\"]",
-                           "\"weights\": {\"predicted\": 11, \"measured\": 11}",
-                           "\"all_reduce\": {\"predicted\": 23, \"measured\": 23}", "\"step_ms\": 0"})
+  for (const char* part :
+       {"\"ranks\": 4", "\"final_loss\": 2.75", "\"losses_hex\": [\"0x1.8p+1\", \"0x1.4p+1\"]",
+        "\"weights\": {\"predicted\": 11, \"measured\": 11}",
+        "\"all_reduce\": {\"predicted\": 23, \"measured\": 23}", "\"step_ms\": 0"})
     BOOST_TEST(json.str().find(part) != std::string::npos, part);
 }

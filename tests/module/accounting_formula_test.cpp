@@ -23,6 +23,12 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
     return pointer;
   throw std::bad_alloc();
 }
+// A sanitizer has one of its own, which would not call the other.
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes, alignment);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
 void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t, std::align_val_t) noexcept { std::free(pointer); }
 

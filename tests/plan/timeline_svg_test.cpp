@@ -19,7 +19,9 @@ namespace {
 std::string fault(std::string_view xml) {
   std::vector<std::string> open;
   std::size_t at = 0, roots = 0;
-  const auto is_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-'; };
+  const auto is_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-';
+  };
   const auto take_name = [&] {
     const std::size_t begin = at;
     while (at < xml.size() && is_name(xml[at])) ++at;
@@ -54,11 +56,14 @@ std::string fault(std::string_view xml) {
         ++at;
         attributes.push_back(take_name());
         for (std::size_t i = 0; i + 1 < attributes.size(); ++i)
-          if (attributes[i] == attributes.back()) return name + " has " + attributes.back() + " twice";
-        if (!xml.substr(at).starts_with("=\"")) return "an attribute of " + name + " without a value";
+          if (attributes[i] == attributes.back())
+            return name + " has " + attributes.back() + " twice";
+        if (!xml.substr(at).starts_with("=\""))
+          return "an attribute of " + name + " without a value";
         const std::size_t end = xml.find('"', at + 2);
         if (end == xml.npos) return "an attribute of " + name + " does not end";
-        if (xml.substr(at, end - at).find_first_of("<>") != xml.npos) return "a tag in an attribute";
+        if (xml.substr(at, end - at).find_first_of("<>") != xml.npos)
+          return "a tag in an attribute";
         at = end + 1;
       }
       if (xml.substr(at).starts_with("/>")) {
@@ -150,8 +155,8 @@ BOOST_AUTO_TEST_CASE(names_are_escaped_whatever_they_hold_and_however_long_they_
   const zero::Schedule made = schedule<zero::Zero2>();
   const auto spans = zero::timeline(made, duration);
   const std::string hostile = "<block> & \"quotes\" \x01\n";
-  const std::string svg =
-      draw(made, spans, [&](std::size_t) { return hostile; }, "a < b & \"c\" > d");
+  const std::string svg = draw(
+      made, spans, [&](std::size_t) { return hostile; }, "a < b & \"c\" > d");
   BOOST_TEST(fault(svg) == "");
   BOOST_TEST(count(svg, "&lt;block&gt; &amp; &quot;quotes&quot;") >= 3U);
   BOOST_TEST(count(svg, "a &lt; b &amp; &quot;c&quot; &gt; d") == 1U);

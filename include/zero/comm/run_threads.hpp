@@ -25,7 +25,8 @@ class FirstError {
   void keep(bool is_communicator_error) noexcept {
     const std::lock_guard lock(mutex_);
     if (error_ != nullptr && (is_communicator_error || !replaceable_)) return;
-    error_ = std::current_exception();
+    // The rank of the old one may still look at it: it ends when all ranks have ended.
+    replaced_ = std::exchange(error_, std::current_exception());
     replaceable_ = is_communicator_error;
   }
   void rethrow_if_any() const {
@@ -34,7 +35,7 @@ class FirstError {
 
  private:
   std::mutex mutex_;
-  std::exception_ptr error_;
+  std::exception_ptr error_, replaced_;
   bool replaceable_ = false;
 };
 

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
 #include <zero/schedule/print.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -54,11 +53,16 @@ inline double tick_distance(double length) {
 inline std::string escape_xml(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out;
 }
@@ -88,7 +92,8 @@ class SvgWriter {
   }
   /// Centred, from bottom to top.
   void upright(double x, double y, const std::string& style, std::string_view label) {
-    text(x, y, style + " transform=\"rotate(-90 " + decimal(x, 2) + ' ' + decimal(y, 2) + ")\"", label);
+    text(x, y, style + " transform=\"rotate(-90 " + decimal(x, 2) + ' ' + decimal(y, 2) + ")\"",
+         label);
   }
   std::ostream& out() { return out_; }
 
@@ -105,7 +110,8 @@ class SvgWriter {
 template <class UnitName>
 class Timeline {
  public:
-  Timeline(std::ostream& out, const Schedule& schedule, std::span<const Span> spans, UnitName unit_name)
+  Timeline(std::ostream& out, const Schedule& schedule, std::span<const Span> spans,
+           UnitName unit_name)
       : svg_(out), schedule_(schedule), spans_(spans), unit_name_(unit_name) {
     begin_ = std::numeric_limits<double>::infinity();
     end_ = -begin_;
@@ -124,17 +130,18 @@ class Timeline {
 
   void write(std::string_view title) {
     std::ostream& out = svg_.out();
-    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << decimal(left + wide + 30, 0)
-        << ' ' << decimal(bottom_ + 72, 0)
+    out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
+        << decimal(left + wide + 30, 0) << ' ' << decimal(bottom_ + 72, 0)
         << "\" font-family=\"Helvetica,Arial,sans-serif\" font-size=\"13\">\n"
            "<defs><pattern id=\"idle\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
            "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f6f6f6\"/>"
            "<rect width=\"1.4\" height=\"7\" fill=\"#dddddd\"/></pattern></defs>\n"
            "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
     svg_.text(14, 28, "font-size=\"18\" font-weight=\"bold\"", title);
-    svg_.text(14, 49, "fill=\"#555555\"",
-              "A lane is a stream, a box a step of the schedule with the unit that it acts on. Waiting "
-              "for other ranks is part of a collective's box.");
+    svg_.text(
+        14, 49, "fill=\"#555555\"",
+        "A lane is a stream, a box a step of the schedule with the unit that it acts on. Waiting "
+        "for other ranks is part of a collective's box.");
     out << '\n';
     lanes();
     axis();
@@ -212,9 +219,10 @@ class Timeline {
               std::string("fill=\"") + color.fill + (w > 3 ? "\" stroke=\"#ffffff\"" : "\""));
     svg_.out() << "<title>" << i << ": " << color.name << ' ' << escape_xml(name) << ", "
                << decimal((spans_[i].end - spans_[i].begin) / 1000, 3) << " ms</title>";
-    const std::string style = std::string("text-anchor=\"middle\" pointer-events=\"none\" fill=\"") +
-                              (color.dark ? "#ffffff\"" : "#000000\"");
-    if (SvgWriter::width(name, 13) + 2 < w) {
+    const std::string style =
+        std::string("text-anchor=\"middle\" pointer-events=\"none\" fill=\"") +
+        (color.dark ? "#ffffff\"" : "#000000\"");
+    if (SvgWriter::width(name, 13) + 8 < w) {
       svg_.text(at + w / 2, y + box / 2 + 4.5, style, name);
     } else if (w > 12 && SvgWriter::width(name, 11) < box) {
       svg_.upright(at + w / 2 + 4, y + box / 2, style + " font-size=\"11\"", name);
@@ -223,8 +231,8 @@ class Timeline {
   }
   std::string unit_of(const Step& step) const {
     if (step.op == Op::combine) return "all";
-    return std::string(unit_name_(std::size_t{
-        computes(step.op) ? step.subject : schedule_.model.group(step.subject).owner}));
+    return std::string(unit_name_(
+        std::size_t{computes(step.op) ? step.subject : schedule_.model.group(step.subject).owner}));
   }
   void legend() {
     double at = left;
@@ -252,7 +260,8 @@ class Timeline {
 
 }  // namespace detail
 
-/// Writes an SVG picture of one execution: lanes are streams, boxes are steps, time runs to the right.
+/// Writes an SVG picture of one execution: lanes are streams, boxes are steps, time runs to the
+/// right.
 ///
 /// Units:   spans [step of the schedule] in microseconds; a step without duration is not drawn.
 ///          unit_name(u) names unit u; a group is named by its owner.
