@@ -28,6 +28,12 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   }
   throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, std::align_val_t alignment,
+                   const std::nothrow_t&) noexcept {  // of HostMemory
+  try {
+    return operator new(bytes, alignment);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }

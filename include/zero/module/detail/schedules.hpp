@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/parameter_table.hpp>
