@@ -4,7 +4,7 @@
 # build/bench/results. Installs the Debian packages that are missing.
 # usage: scripts/bench.sh [ARGUMENT...]     arguments are those of Google Benchmark
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-need_packages g++ cmake ninja-build libbenchmark-dev
+need_packages g++ cmake ninja-build libbenchmark-dev libopenblas-dev
 build bench || exit 1
 results=build/bench/results
 mkdir -p $results

@@ -8,13 +8,6 @@
 #include "../device/counting_new.hpp"
 #include "grid.hpp"
 
-// A sanitizer has one of its own, which would not call the one that counts.
-void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  try {
-    return operator new(bytes, alignment);
-  } catch (const std::bad_alloc&) { return nullptr; }
-}
-
 using grid::Block;
 using grid::First;
 using grid::Last;

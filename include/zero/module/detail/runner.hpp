@@ -192,7 +192,8 @@ class Runner {
     // Runs while the host begins the next step, maybe with another schedule.
     const bool sharded = schedule_->traits.shards_optimizer;
     stream(step).enqueue([this, sharded, g = step.subject, gradient = own_gradient(step)] {
-      if (!control_.applied()) return;
+      // A combine that failed has left the decision of the step before.
+      if (!control_.applied() || streams_.failed()) return;
       try {
         update_group(g, gradient, sharded);
       } catch (...) {  // of a function for the learning rate
