@@ -69,7 +69,7 @@ struct Made {
   }
   ModelShape model;
   Program program;
-  ScheduleMaker<Zero3> maker;
+  ScheduleMaker maker(stage_value<Zero3>);
   Verifier verifier;
   Schedule schedule;
   std::vector<Step> copy;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What does sharding cost a step that is mostly computing? The GPT of examples/gpt on two ranks:
-// the median step of Zero3 over that of Ddp (`tax`), taken in turns in the same run, where Ddp keeps
-// everything whole and only sums gradients.
+// the median step of Zero3 over that of Ddp (`tax`), taken in turns in the same run, where Ddp
+// keeps everything whole and only sums gradients.
 
 #include <benchmark/benchmark.h>
 #include <cblas.h>
@@ -42,7 +42,8 @@ void sharding_tax(benchmark::State& state, zero::StreamMode streams) {
   options.sequences = 8;
   options.streams = streams;
   std::string text;
-  for (int i = 0; i < 4000; ++i) text += "the rank " + std::to_string(i * 7919 % 1000) + " holds a shard\n";
+  for (int i = 0; i < 4000; ++i)
+    text += "the rank " + std::to_string(i * 7919 % 1000) + " holds a shard\n";
   std::vector<double> whole, sharded;
   for (auto _ : state) {
     zero::run_threads(2, [&](zero::ThreadCommunicator& comm) {

@@ -1,7 +1,9 @@
 #include <cstdio>
 #include <zero/zero.hpp>
 
-struct Config { std::size_t width; };
+struct Config {
+  std::size_t width;
+};
 
 template <class T>
 struct Linear {  // a unit kind: its tensors, as the layer's code sees them
@@ -42,7 +44,8 @@ int main() {
 
     float x[layers + 1][n], d[layers + 1][n];  // activations and their gradients
     for (std::size_t k = 0; k <= 300; ++k) {
-      for (std::size_t i = 0; i < n; ++i) x[0][i] = float((k * 5 + comm.rank() * 3 + i * i) % 7) - 3;
+      for (std::size_t i = 0; i < n; ++i)
+        x[0][i] = float((k * 5 + comm.rank() * 3 + i * i) % 7) - 3;
 
       auto step = module.begin_step();
       for (auto unit : step.forward()) {  // whole from here to the brace, then released

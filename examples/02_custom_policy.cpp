@@ -15,7 +15,9 @@ struct JustInTime {
 using Frugal = zero::Stage<zero::ShardOptimizer<>, zero::ShardGrads<>, JustInTime>;
 static_assert(zero::proven<Frugal>);  // without the release above, this line is the one error
 
-struct Config { std::size_t width; };
+struct Config {
+  std::size_t width;
+};
 
 template <class T>
 struct Layer {
@@ -55,7 +57,8 @@ std::size_t train(std::vector<float>& weights) {
 int main() {
   std::vector<float> frugal(1000), zero3(1000);
   const std::size_t frugal_bytes = train<Frugal>(frugal), zero3_bytes = train<zero::Zero3>(zero3);
-  std::printf("bytes on each rank: %zu with JustInTime, %zu with Zero3\n", frugal_bytes, zero3_bytes);
+  std::printf("bytes on each rank: %zu with JustInTime, %zu with Zero3\n", frugal_bytes,
+              zero3_bytes);
   std::printf("weights are %s\n", frugal == zero3 ? "equal bit for bit" : "DIFFERENT");
   return frugal == zero3 && frugal_bytes < zero3_bytes ? 0 : 1;
 }

@@ -4,7 +4,9 @@
 #include <memory>
 #include <zero/zero.hpp>
 
-struct Config { std::size_t width; };
+struct Config {
+  std::size_t width;
+};
 
 template <class T>
 struct Scale {
@@ -24,8 +26,8 @@ int main() {
     // The caller's allocator owns the memory: ask for the size, bind the pointer.
     const std::size_t bytes = zero::bytes_needed<zero::Zero3>(model, ranks, sgd);
     const auto free_it = [](void* p) { std::free(p); };
-    std::unique_ptr<void, decltype(free_it)> memory(
-        std::aligned_alloc(64, (bytes + 63) / 64 * 64), free_it);
+    std::unique_ptr<void, decltype(free_it)> memory(std::aligned_alloc(64, (bytes + 63) / 64 * 64),
+                                                    free_it);
     auto module = zero::shard<zero::Zero3>(
         model, comm, sgd, {.memory = {static_cast<std::byte*>(memory.get()), bytes}});
     module.initialize([](const zero::TensorInfo&, std::size_t) { return 1.0f; });

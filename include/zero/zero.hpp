@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// All of zero that needs a host compiler only: sharded tensors and modules on threads and host memory.
+// All of zero that needs a host compiler only: sharded tensors and modules on threads and host
+// memory.
 #pragma once
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>

@@ -142,4 +142,29 @@ using Tried = Stage<ShardOptimizer<>, ShardOptimizer<>>;
 using Tried = Stage<ShardOptimizer<>, int>;
 #endif
 
+// The question takes a builder that may be changed, so that nobody can ask it.
+#if WRONG == 17  // expect: zero::Stage: a hook of a policy cannot be called
+struct WithoutConst {
+  using shards = Nothing;
+  static constexpr bool resident(ScheduleBuilder& s, std::size_t unit) { return s.is_last(unit); }
+};
+using Tried = Stage<WithoutConst, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+#endif
+
+#if WRONG == 18  // expect: zero::Stage: a hook of a policy cannot be called
+struct NotStatic {
+  using shards = Gradients;
+  constexpr void after_backward(ScheduleBuilder& s, std::size_t unit) { s.reduce(unit); }
+};
+using Tried = Stage<ShardOptimizer<>, NotStatic>;
+#endif
+
+#if WRONG == 19  // expect: zero::Stage: a policy that shards zero::Nothing has no hook
+struct MisspeltQuestion {
+  using shards = Nothing;
+  static constexpr bool is_resident(const ScheduleBuilder&, std::size_t) { return true; }
+};
+using Tried = Stage<MisspeltQuestion, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+#endif
+
 static_assert(proven<Tried>);

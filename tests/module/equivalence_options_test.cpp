@@ -5,7 +5,6 @@
 #define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <set>
-#include <type_traits>
 
 #include "grid.hpp"
 
@@ -13,150 +12,103 @@ using grid::Case;
 using grid::Outcome;
 using grid::train;
 using zero::GradsOptions;
+using zero::keep_all;
 using zero::ParamsOptions;
-using zero::ScheduleBuilder;
 using zero::ShardGrads;
 using zero::ShardOptimizer;
 using zero::ShardParams;
-using zero::Slots;
 using zero::Stage;
+using zero::stage_value;
+using zero::StageValue;
 using zero::StreamMode;
 using zero::UserCode;
 
 namespace {
 
-// Many options in one module, for the sake of compile time: a policy that stands for the one of its
-// list that is chosen at run time, and for the first while the compiler proves the stage.
-std::size_t chosen_params = 0, chosen_grads = 0;  // set before the ranks begin
+template <GradsOptions Grads>
+inline constexpr StageValue zero2 = stage_value<Stage<ShardOptimizer<>, ShardGrads<Grads>>>;
+template <ParamsOptions Params, GradsOptions Grads = GradsOptions{}>
+inline constexpr StageValue zero3 =
+    stage_value<Stage<ShardOptimizer<>, ShardGrads<Grads>, ShardParams<Params>>>;
+template <ParamsOptions Params, GradsOptions Grads = GradsOptions{}>
+inline constexpr StageValue hybrid =
+    stage_value<Stage<zero::Replicate, ShardOptimizer<>, ShardGrads<Grads>, ShardParams<Params>>>;
 
-template <std::size_t& chosen, class... Policies>
-struct OneOf {
-  static constexpr std::size_t count = sizeof...(Policies);
+constexpr GradsOptions one{.slots = 1}, three{.slots = 3}, seven{.slots = 7},
+    late{.slots = 1, .every_micro_step = false}, late_six{.slots = 6, .every_micro_step = false};
 
-  struct ChosenSlots {
-    constexpr operator Slots() const {
-      Slots found{};
-      choose([&]<class P>() { found = P::slots; });
-      return found;
-    }
-  };
-  static constexpr ChosenSlots slots{};
+const std::vector<StageValue> with_params{
+    zero3<{0, 0}>,
+    zero3<{0, 1}>,
+    zero3<{0, 2}>,
+    zero3<{0, 3}>,  //
+    zero3<{1, 0}>,
+    zero3<{1, 1}>,
+    zero3<{1, 2}>,
+    zero3<{1, 3}>,  //
+    zero3<{2, 0}>,
+    zero3<{2, 1}>,
+    zero3<{2, 2}>,
+    zero3<{2, 3}>,  //
+    zero3<{3, 0}>,
+    zero3<{3, 1}>,
+    zero3<{3, 2}>,
+    zero3<{3, 3}>,  //
+    zero3<{.slots = 4}>,
+    zero3<{.forward_prefetch = 0, .backward_prefetch = 0, .slots = 5}>,
+    zero3<{.keep_at_turn = 0}>,
+    zero3<{.keep_at_turn = 2}>,
+    zero3<{.forward_prefetch = 3, .keep_at_turn = 3}>,
+    zero3<{.keep_at_turn = keep_all}>};
+const std::vector<StageValue> early_grads{zero2<one>,
+                                          zero2<three>,
+                                          zero2<seven>,
+                                          zero3<{}, one>,
+                                          zero3<{}, three>,
+                                          zero3<{2, 1}, one>,
+                                          zero3<{.keep_at_turn = keep_all}, seven>};
+const std::vector<StageValue> late_grads{zero2<late>, zero2<late_six>, zero3<{}, late>,
+                                         zero3<{3, 2, 0, keep_all}, late_six>};
+const std::vector<StageValue> with_replicas{
+    hybrid<{}>, hybrid<{2, 0}, one>, hybrid<{0, 3, 5}, three>, hybrid<{3, 1, 0, keep_all}, seven>,
+    stage_value<
+        Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>};
 
-  template <class F>
-  static constexpr void choose(F f) {
-    std::size_t number = 0, i = 0;
-    if (!std::is_constant_evaluated()) number = chosen;
-    (void)(... || (i++ == number && (f.template operator()<Policies>(), true)));
-  }
-};
-
-template <class... Policies>
-struct AnyParams : OneOf<chosen_params, Policies...> {
-  using shards = zero::Parameters;
-  using Base = OneOf<chosen_params, Policies...>;
-  static constexpr void before_forward(ScheduleBuilder& s, std::size_t u) {
-    Base::choose([&]<class P>() { P::before_forward(s, u); });
-  }
-  static constexpr void after_forward(ScheduleBuilder& s, std::size_t u) {
-    Base::choose([&]<class P>() { P::after_forward(s, u); });
-  }
-  static constexpr void before_backward(ScheduleBuilder& s, std::size_t u) {
-    Base::choose([&]<class P>() { P::before_backward(s, u); });
-  }
-  static constexpr void after_backward(ScheduleBuilder& s, std::size_t u) {
-    Base::choose([&]<class P>() { P::after_backward(s, u); });
-  }
-};
-template <class... Policies>
-struct AnyGrads : OneOf<chosen_grads, Policies...> {
-  using shards = zero::Gradients;
-  using Base = OneOf<chosen_grads, Policies...>;
-  static constexpr void after_backward(ScheduleBuilder& s, std::size_t u) {
-    Base::choose([&]<class P>() { P::after_backward(s, u); });
-  }
-};
-
-template <std::size_t Forward>
-using Ahead =
-    AnyParams<ShardParams<ParamsOptions{Forward, 0}>, ShardParams<ParamsOptions{Forward, 1}>,
-              ShardParams<ParamsOptions{Forward, 2}>, ShardParams<ParamsOptions{Forward, 3}>>;
-template <class... Lists>
-struct Joined;
-template <class... A, class... B, class... Rest>
-struct Joined<AnyParams<A...>, AnyParams<B...>, Rest...> : Joined<AnyParams<A..., B...>, Rest...> {
-};
-template <class... A>
-struct Joined<AnyParams<A...>> {
-  using type = AnyParams<A...>;
-};
-using Params = Joined<
-    AnyParams<ShardParams<>>, Ahead<0>, Ahead<1>, Ahead<2>, Ahead<3>,
-    AnyParams<ShardParams<ParamsOptions{.slots = 4}>,
-              ShardParams<ParamsOptions{.forward_prefetch = 0, .backward_prefetch = 0, .slots = 5}>,
-              ShardParams<ParamsOptions{.keep_at_turn = 0}>,
-              ShardParams<ParamsOptions{.keep_at_turn = 2}>,
-              ShardParams<ParamsOptions{.forward_prefetch = 3, .keep_at_turn = 3}>,
-              ShardParams<ParamsOptions{.keep_at_turn = zero::keep_all}>>>::type;
-
-constexpr std::size_t early_grads = 4;  // of the following, those that reduce in each micro-step
-using Grads = AnyGrads<ShardGrads<>, ShardGrads<GradsOptions{.slots = 1}>,
-                       ShardGrads<GradsOptions{.slots = 3}>, ShardGrads<GradsOptions{.slots = 7}>,
-                       ShardGrads<GradsOptions{.slots = 1, .every_micro_step = false}>,
-                       ShardGrads<GradsOptions{.slots = 2, .every_micro_step = false}>,
-                       ShardGrads<GradsOptions{.slots = 6, .every_micro_step = false}>>;
-
-using AnyZero2 = Stage<ShardOptimizer<>, Grads>;
-using AnyZero3 = Stage<ShardOptimizer<>, Grads, Params>;
-using AnyHybrid = Stage<zero::Replicate, ShardOptimizer<>, Grads, Params>;
-using Turns =
-    Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
-
-template <class StageType>
-Outcome train_with(const Case& c, std::size_t params, std::size_t grads) {
-  chosen_params = params;
-  chosen_grads = grads;
-  return train<StageType>(c);
+/// The inputs that differ from run to run, and must not matter.
+void vary(Case& c, std::size_t number) {
+  constexpr StreamMode modes[] = {StreamMode::shuffled, StreamMode::inline_run,
+                                  StreamMode::shuffled, StreamMode::asynchronous};
+  c.options.streams = modes[number % 4];
+  c.options.user_code = number / 2 % 2 == 0 ? UserCode::on_stream : UserCode::on_caller;
+  c.options.poison = true;
+  c.options.seed = number;
 }
-void check_equal(const Case& c, std::size_t params, std::size_t grads, const Outcome& outcome,
-                 const Outcome& expected) {
-  BOOST_CHECK_MESSAGE(!outcome.empty() && outcome == expected,
-                      c.text() << ": other bits with options " << params << " of ShardParams and "
-                               << grads << " of ShardGrads");
-}
-
-/// Of units that differ in nothing, over enough of them to see every option.
-template <class StageType>
-std::uint64_t hash_with(std::size_t params, std::size_t grads) {
-  chosen_params = params;
-  chosen_grads = grads;
-  return zero::hash(zero::make_schedule<StageType>(zero::ModelShape(12), zero::training(12, 3)));
+void check_all(Case c, const std::vector<StageValue>& stages, const Outcome& expected) {
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    vary(c, i + c.world);
+    const Outcome outcome = train(stages[i], c);
+    BOOST_CHECK_MESSAGE(!outcome.empty() && outcome == expected,
+                        c.text() << ": other bits with options " << i);
+    BOOST_TEST(outcome.gathered_bytes == 0U);
+  }
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_option_makes_another_schedule) {
   std::set<std::uint64_t> hashes;
-  for (std::size_t p = 0; p < Params::count; ++p) hashes.insert(hash_with<AnyZero3>(p, 0));
-  BOOST_TEST(hashes.size() == Params::count - 1);  // the first is one of the following
-  hashes.clear();
-  for (std::size_t g = 0; g < Grads::count; ++g) hashes.insert(hash_with<AnyZero2>(0, g));
-  BOOST_TEST(hashes.size() == Grads::count - 2);  // those that reduce late need all slots at once
+  for (const StageValue& stage : with_params) {
+    hashes.insert(
+        zero::hash(zero::make_schedule(stage, zero::ModelShape(12), zero::training(12, 3))));
+  }
+  BOOST_TEST(hashes.size() == with_params.size());
 }
 
 BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gathered) {
   for (const grid::Shapes& shapes : grid::models) {
     for (const std::size_t world : {1U, 2U, 5U}) {
-      Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {1, 1, 3}};
-      const Outcome expected = train_with<AnyZero2>(c, 0, 0);
-      for (std::size_t params = 0; params < Params::count; ++params) {
-        c.options.streams = params % 2 == 0 ? StreamMode::inline_run : StreamMode::shuffled;
-        c.options.user_code = params % 3 == 0 ? UserCode::on_caller : UserCode::on_stream;
-        c.options.poison = true;
-        c.options.seed = params + world;
-        const Outcome outcome = train_with<AnyZero3>(c, params, 0);
-        check_equal(c, params, 0, outcome, expected);
-        BOOST_TEST(outcome.gathered_bytes == 0U);
-      }
+      const Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {1, 1, 3}};
+      check_all(c, with_params, train(stage_value<zero::Zero2>, c));
     }
   }
 }
@@ -164,48 +116,33 @@ BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gat
 BOOST_AUTO_TEST_CASE(slots_of_gradients_change_no_bit_nor_does_reducing_late_among_itself) {
   for (const grid::Shapes& shapes : grid::models) {
     for (const std::size_t world : {2U, 3U}) {
-      Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {3, 1, 1, 3}};
-      const Outcome early = train_with<AnyZero2>(c, 0, 0), late = train<zero::Ddp>(c);
-      for (std::size_t grads = 0; grads < Grads::count; ++grads) {
-        const Outcome& expected = grads < early_grads ? early : late;
-        c.options.streams = grads % 2 == 0 ? StreamMode::asynchronous : StreamMode::shuffled;
-        c.options.seed = grads;
-        check_equal(c, 0, grads, train_with<AnyZero2>(c, 0, grads), expected);
-        check_equal(c, 0, grads, train_with<AnyZero3>(c, 0, grads), expected);
-        c.options.user_code = UserCode::on_stream;
-        check_equal(c, 0, grads, train_with<AnyZero3>(c, grads, grads), expected);
-      }
+      const Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {3, 1, 1, 3}};
+      check_all(c, early_grads, train(stage_value<zero::Zero2>, c));
+      check_all(c, late_grads, train(stage_value<zero::Ddp>, c));
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_of_exact_gradients) {
   for (const grid::Shapes& shapes : grid::models) {
-    for (const auto& [world, replicas] : {std::pair{2, 2}, {4, 2}, {6, 3}, {8, 2}}) {
+    for (const auto& [world, replicas] : {std::pair{2U, 2U}, {4U, 2U}, {6U, 3U}, {8U, 2U}}) {
       if (world > 4 && shapes.units() != 3) continue;
       Case c{.shapes = shapes,
-             .world = static_cast<std::size_t>(world),
-             .replicas = static_cast<std::size_t>(replicas),
+             .world = world,
+             .replicas = replicas,
              .steps = 4,
              .micro_steps = {1, 3, 3}};
-      const Outcome expected = train_with<AnyHybrid>(c, 0, 0);
+      const Outcome expected = train(stage_value<zero::Hybrid>, c);
       const grid::Reference reference(c);
       BOOST_TEST(reference.distance(expected) < 1e-6);
       BOOST_TEST(reference.norm_distance(expected) < 1e-6);
-      for (std::size_t k = 0; k < 4; ++k) {
-        c.options.streams = k % 2 == 0 ? StreamMode::shuffled : StreamMode::asynchronous;
-        c.options.user_code = k / 2 == 0 ? UserCode::on_stream : UserCode::on_caller;
-        c.options.seed = k;
-        c.options.poison = true;
-        const std::size_t params = (7 * k + 3) % Params::count;
-        check_equal(c, params, k, train_with<AnyHybrid>(c, params, k), expected);
-      }
-      check_equal(c, 0, 0, train<Turns>(c), expected);
+      check_all(c, with_replicas, expected);
       c.exact = true;
-      const Outcome exact = train_with<AnyHybrid>(c, 0, 0);
-      check_equal(c, 1, 5, train_with<AnyHybrid>(c, 1, 5), exact);
+      const Outcome exact = train(stage_value<zero::Hybrid>, c);
+      const Outcome late_outcome = train(hybrid<{}, late>, c);
+      BOOST_TEST((late_outcome == exact));
       c.replicas = 1;
-      BOOST_TEST((train_with<AnyZero3>(c, 0, 0).weights == exact.weights));
+      BOOST_TEST((train(stage_value<zero::Zero3>, c).weights == exact.weights));
     }
   }
 }

@@ -274,16 +274,20 @@ class Trainer {
   Outcome outcome_;
 };
 
-/// Trains on threads; returns what all ranks agree on.
-template <class StageType, class T = float>
-Outcome train(const Case& c) {
+/// Trains on threads with the module that `make(model, mesh, optimizer, options)` returns; gives
+/// what all ranks agree on.
+template <class T, class Make>
+Outcome train_made(const Case& c, Make make) {
+  using Model = decltype(make_model(c.shapes));
+  using Module = zero::Module<Model, zero::AdamW, zero::ThreadCommunicator, T>;
   std::vector<Outcome> outcomes(c.world);
   zero::run_threads(c.world,
                     [&](zero::ThreadCommunicator& comm) {
                       zero::ModuleOptions options = c.options;
                       options.seed = options.seed * 31 + comm.rank();
-                      auto module = zero::shard<StageType, T>(
-                          make_model(c.shapes), zero::mesh(comm, c.replicas), adam, options);
+                      auto made =
+                          make(make_model(c.shapes), zero::mesh(comm, c.replicas), adam, options);
+                      Module& module = made;
                       module.initialize(initial_weight);
                       outcomes[comm.rank()] = Trainer(module, c).run();
                     },
@@ -292,6 +296,22 @@ Outcome train(const Case& c) {
     if (outcome != outcomes[0]) return {};
   }
   return outcomes[0];
+}
+template <class StageType, class T = float>
+Outcome train(const Case& c) {
+  return train_made<T>(
+      c, [](auto model, const auto& mesh, const auto& optimizer, const auto& options) {
+        return zero::shard<StageType, T>(std::move(model), mesh, optimizer, options);
+      });
+}
+/// In a stage that is chosen at run time.
+inline Outcome train(const zero::StageValue& stage, const Case& c) {
+  return train_made<float>(
+      c, [&](auto model, const zero::Mesh<zero::ThreadCommunicator>& mesh,
+             const zero::AdamW& optimizer, const zero::ModuleOptions& options) {
+        return zero::Module<decltype(model), zero::AdamW, zero::ThreadCommunicator, float>(
+            stage, std::move(model), mesh, optimizer, options);
+      });
 }
 
 /// The same training on one thread in double, without shards, schedules or streams.

@@ -152,11 +152,13 @@ inline void on_threads(std::size_t ranks, std::chrono::milliseconds time_limit,
 /// Runs body(module) on each rank and returns what it returns, by rank. The first error is thrown.
 template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
 auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
-  using Module = zero::ShardedModule<StageType, ModelType, Optimizer, zero::ThreadCommunicator, T>;
+  // The type without the stage, so that what is done with it is compiled once.
+  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
   std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
   on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
-    auto module = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
-                                            setup.options);
+    auto sharded = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
+                                             setup.options);
+    Module& module = sharded;
     results[comm.rank()] = body(module);
   });
   return results;
@@ -322,9 +324,9 @@ void add_gradient(const Module& module, zero::UserCode where, Unit& unit, const 
 }
 
 /// The passes of one training step, without its end.
-template <class Module>
-void run_passes(Module& module, zero::TrainingStep<Module>& step, zero::UserCode where,
-                const Plan& plan, std::size_t number, Outcome& outcome) {
+template <class Module, class Step>
+void run_passes(Module& module, Step& step, zero::UserCode where, const Plan& plan,
+                std::size_t number, Outcome& outcome) {
   for (std::size_t m = 0; m < plan.micro_steps; ++m) {
     Place place{module.mesh().world.rank(), number, m, 0, 0, 0};
     const auto runs = [&](std::size_t unit) {

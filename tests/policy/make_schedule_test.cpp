@@ -15,7 +15,7 @@ using namespace tested;
 
 BOOST_AUTO_TEST_CASE(a_schedule_of_at_most_as_many_steps_is_made_without_allocation) {
   for_each_stage([]<class S>(const char* name) {
-    ScheduleMaker<S> maker;
+    ScheduleMaker maker(stage_value<S>);
     Verifier verifier;
     Program program;
     Schedule schedule;
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_at_most_as_many_steps_is_made_without_allocat
 
 BOOST_AUTO_TEST_CASE(a_reused_maker_makes_what_a_fresh_one_makes) {
   for_each_stage([]<class S>(const char* name) {
-    ScheduleMaker<S> maker;
+    ScheduleMaker maker(stage_value<S>);
     Schedule reused;
     const Program big = training(7, 3), small = forwards_first(4, 2);
     maker.make(reused, ModelShape(7), big);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_reused_maker_makes_what_a_fresh_one_makes) {
 BOOST_AUTO_TEST_CASE(a_schedule_is_remade_from_its_own_model_and_program) {
   Schedule schedule = make_schedule<Zero3>(ModelShape(4), training(4, 2));
   const Schedule before = schedule;
-  ScheduleMaker<Zero3> maker;
+  ScheduleMaker maker(stage_value<Zero3>);
   maker.make(schedule, schedule.model, schedule.program);
   BOOST_TEST((schedule.steps == before.steps));
 }

@@ -53,7 +53,7 @@ std::size_t ends(const std::vector<std::string>& life) {
 BOOST_AUTO_TEST_CASE(every_stage_obeys_all_rules_for_1_to_64_units) {
   Verifier verifier;
   for_each_stage([&]<class S>(const char* name) {
-    ScheduleMaker<S> maker;
+    ScheduleMaker maker(stage_value<S>);
     Schedule schedule;
     for (std::size_t units = 1; units <= 64; ++units) {
       for (std::size_t micro_steps = 0; micro_steps <= 3; ++micro_steps) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Bytes held and sent by a rank: predicted from the schedule, and measured. May include device/, comm/, schedule/.
+// Bytes held and sent by a rank: predicted from the schedule, and measured. May include device/,
+// comm/, schedule/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
-
 #include <zero/comm/collective.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
@@ -35,10 +35,11 @@ inline BytesHeld measured_bytes(const Arena& arena) {
 
 /// The bytes that a rank holds for the schedules of a module.
 ///
-/// Units:   T is the type of weights, `states` the fp32 numbers that the optimizer keeps an element.
+/// Units:   T is the type of weights, `states` the fp32 numbers that the optimizer keeps an
+/// element.
 template <class T>
-BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states, std::size_t world_size,
-                             std::span<const Schedule* const> schedules) {
+BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
+                             std::size_t world_size, std::span<const Schedule* const> schedules) {
   constexpr std::size_t master = sizeof(T) == sizeof(float) ? 0 : sizeof(float);
   BytesHeld most;
   std::size_t home = 0;
@@ -49,9 +50,11 @@ BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t state
     if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
   }
   for (const Schedule* schedule : schedules) {
-    const Footprint held =
-        footprint(*schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks);
-    const auto elements = [&](Space space) { return held.elements[static_cast<std::size_t>(space)]; };
+    const Footprint held = footprint(
+        *schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks);
+    const auto elements = [&](Space space) {
+      return held.elements[static_cast<std::size_t>(space)];
+    };
     const std::size_t whole_gradients = elements(Space::grads_whole) * sizeof(float);
     BytesHeld bytes;
     bytes.weights = elements(Space::params_shard) * sizeof(T) + home;
@@ -77,8 +80,8 @@ struct BytesSent {
   friend constexpr bool operator==(const BytesSent&, const BytesSent&) = default;
 };
 
-/// Elements that one rank of an all_reduce sends: all but its part to whoever sums them, then the sum
-/// of its part to all others.
+/// Elements that one rank of an all_reduce sends: all but its part to whoever sums them, then the
+/// sum of its part to all others.
 constexpr std::size_t sent_in_all_reduce(std::size_t count, std::size_t ranks, std::size_t rank) {
   const std::size_t part = count / ranks + (rank < count % ranks ? 1 : 0);
   return count - part + part * (ranks - 1);
@@ -87,13 +90,13 @@ constexpr std::size_t sent_in_all_reduce(std::size_t count, std::size_t ranks, s
 /// The bytes that a schedule sends: weights of type T, gradients fp32, and the control block.
 /// They depend on the replica only where the replicas do not divide a shard.
 template <class T>
-BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule, std::size_t ranks,
-                             std::size_t replicas, std::size_t replica) {
-  const ElementsSent sent =
-      traffic(schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
+BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule,
+                             std::size_t ranks, std::size_t replicas, std::size_t replica) {
+  const ElementsSent sent = traffic(
+      schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
   const std::size_t world_size = ranks * replicas;
-  const std::size_t block = Control::block_size(parameters.units().size(),
-                                                parameters.tensors().size(), world_size);
+  const std::size_t block =
+      Control::block_size(parameters.units().size(), parameters.tensors().size(), world_size);
   const std::size_t control = 2 * (block / world_size) * (world_size - 1) * sizeof(double);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
@@ -101,7 +104,8 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& s
   for (const Step& step : schedule.steps) {
     if (step.op != Op::all_reduce_replicas) continue;
     const FlatLayout& layout = parameters.groups()[step.subject].layout;
-    replicated += sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
+    replicated +=
+        sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
   }
   return {sent.gathered * sizeof(T), scatters ? reduced : 0,
           (scatters ? 0 : reduced) + replicated * sizeof(float) + control};

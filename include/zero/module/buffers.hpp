@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The memory of one rank: where the operands of a schedule lie. May include device/, schedule/, layout/.
+// The memory of one rank: where the operands of a schedule lie. May include device/, schedule/,
+// layout/.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -9,7 +10,6 @@
 #include <span>
 #include <type_traits>
 #include <vector>
-
 #include <zero/device/memory.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -38,7 +38,8 @@ class SlotSizes {
   }
   /// Whether the slots of a schedule are there and large enough.
   bool covers(const SlotSizes& other) const {
-    const auto fits = [](const std::vector<std::size_t>& have, const std::vector<std::size_t>& want) {
+    const auto fits = [](const std::vector<std::size_t>& have,
+                         const std::vector<std::size_t>& want) {
       return want.size() <= have.size() &&
              std::equal(want.begin(), want.end(), have.begin(), std::less_equal<>());
     };
@@ -54,8 +55,8 @@ class SlotSizes {
 
 /// The buffers of one rank, cut from one arena: weights, gradients, optimizer state, slots.
 ///
-/// T is the type of the weights that compute; gradients, master weights and moments are fp32. Where T
-/// is float the weights are their own master.
+/// T is the type of the weights that compute; gradients, master weights and moments are fp32. Where
+/// T is float the weights are their own master.
 template <class T, std::size_t States>
 class Buffers {
  public:
@@ -104,7 +105,8 @@ class Buffers {
     }
     // Where gradients are not sharded, their slots are the gradients.
     const MemoryKind kind = traits.shards_grads ? MemoryKind::slots : MemoryKind::gradients;
-    for (const std::size_t size : slots.gradients) gradients_.push_back(arena.take<float>(kind, size));
+    for (const std::size_t size : slots.gradients)
+      gradients_.push_back(arena.take<float>(kind, size));
     const std::size_t units = parameters.units().size(), tensors = parameters.tensors().size();
     const std::size_t block = Control::block_size(units, tensors, world_size);
     control_ = arena.take<double>(MemoryKind::control, block + groups);
@@ -128,7 +130,7 @@ class Buffers {
   std::vector<Group> groups_;
   std::vector<std::span<T>> whole_;          // [slot]
   std::vector<std::span<float>> gradients_;  // [slot]
-  std::span<double> control_;  // the block that ranks sum, then the norms of groups
+  std::span<double> control_;                // the block that ranks sum, then the norms of groups
   std::size_t block_size_ = 0;
 };
 

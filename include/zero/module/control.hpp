@@ -11,17 +11,17 @@
 #include <span>
 #include <string>
 #include <vector>
-
 #include <zero/base/error.hpp>
 #include <zero/schedule/hash.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero {
 
-/// The record that all ranks sum once per step, and the decision that each of them takes from the sum.
+/// The record that all ranks sum once per step, and the decision that each of them takes from the
+/// sum.
 ///
-/// A rank notes which units it ran and which tensors have gradients; `pack` writes that and its part
-/// of the squared norm into one block of doubles; the sum of the blocks over all ranks tells
+/// A rank notes which units it ran and which tensors have gradients; `pack` writes that and its
+/// part of the squared norm into one block of doubles; the sum of the blocks over all ranks tells
 /// whether all ranks ran the same (variance zero), which tensors have a gradient on any rank, and
 /// the squared norm. All arithmetic is exact except the norm, which is summed in rank order.
 ///
@@ -30,14 +30,19 @@ namespace zero {
 class Control {
  public:
   /// Numbers in the block: a multiple of the ranks, so that each sums an equal part.
-  static constexpr std::size_t block_size(std::size_t units, std::size_t tensors, std::size_t ranks) {
+  static constexpr std::size_t block_size(std::size_t units, std::size_t tensors,
+                                          std::size_t ranks) {
     return (1 + 2 * (2 * units + 1) + tensors + ranks - 1) / ranks * ranks;
   }
 
   /// `block` [block_size] and `norms` [groups] are buffers that outlive this object.
   Control(std::span<double> block, std::span<double> norms, std::size_t units, std::size_t tensors)
-      : block_(block), norms_(norms), ran_(2 * units + 1, 0), noted_(tensors, false),
-        present_(tensors, false), counters_(tensors, 0) {
+      : block_(block),
+        norms_(norms),
+        ran_(2 * units + 1, 0),
+        noted_(tensors, false),
+        present_(tensors, false),
+        counters_(tensors, 0) {
     for (double& norm : norms_) norm = 0;
   }
 
@@ -81,9 +86,7 @@ class Control {
   void pack(bool contributes_norm, bool failed) {
     double sum = 0;
     for (const double norm : norms_) sum += norm;
-    block_[0] = failed             ? std::numeric_limits<double>::quiet_NaN()
-                : contributes_norm ? sum
-                                   : 0;
+    block_[0] = failed ? std::numeric_limits<double>::quiet_NaN() : contributes_norm ? sum : 0;
     double* at = block_.data() + 1;
     for (const double trace : ran_) {
       *at++ = trace;
@@ -140,7 +143,8 @@ class Control {
                         std::to_string(count));
   }
   static constexpr std::size_t no_disagreement = ~std::size_t{0};
-  static constexpr std::uint32_t trace_limit = 1U << 20;  // squares summed over 8192 ranks are exact
+  static constexpr std::uint32_t trace_limit = 1U
+                                               << 20;  // squares summed over 8192 ranks are exact
   static constexpr double largest = std::numeric_limits<float>::max();
 
   std::span<double> block_, norms_;

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
 #include <zero/base/error.hpp>
 #include <zero/layout/fields.hpp>
 
@@ -31,6 +30,9 @@ struct UnitList {
   bool numbered = false;  // units of this list are called name.0, name.1, ...
   Config config;
   std::vector<std::string> also_reads{};
+
+  template <template <class> class Other>
+  static constexpr bool is = detail::same_kind<Kind, Other>;
 
   /// Declares that these units read the parameters of the unit called `other` too: tied weights.
   /// Their gradients are summed into one buffer, reduced and updated once.
@@ -58,6 +60,10 @@ class Model {
  public:
   explicit Model(Lists... lists) : lists_(std::move(lists)...) {}
 
+  /// Whether a list of the model is of kind `Kind`.
+  template <template <class> class Kind>
+  static constexpr bool has_kind = (false || ... || Lists::template is<Kind>);
+
   std::size_t units() const {
     return std::apply([](const auto&... list) { return (std::size_t{0} + ... + list.count); },
                       lists_);
@@ -82,8 +88,8 @@ class Model {
 
  private:
   template <template <class> class Kind, template <class> class ListKind, class Config, class F>
-  static bool try_list(const UnitList<ListKind, Config>& list, std::size_t& first,
-                       std::size_t unit, F& f) {
+  static bool try_list(const UnitList<ListKind, Config>& list, std::size_t& first, std::size_t unit,
+                       F& f) {
     const bool inside = unit >= first && unit - first < list.count;
     first += list.count;
     if constexpr (detail::same_kind<Kind, ListKind>) {

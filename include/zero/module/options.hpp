@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-
 #include <zero/device/host_stream.hpp>
 
 namespace zero {
 
 /// Where the user's forward and backward code runs.
 enum class UserCode {
-  on_caller,  // in the scope of a unit, on the calling thread: entering the scope waits for the unit
+  on_caller,  // in the scope of a unit, on the calling thread: entering the scope waits for the
+              // unit
   on_stream   // enqueued by the user on unit.stream(), as on a GPU: entering never waits
 };
 
@@ -30,8 +30,8 @@ struct ModuleOptions {
   bool record_spans = false;
   /// How long one wait may last before it is an error.
   std::chrono::milliseconds time_limit{30'000};
-  /// Memory of the caller's for all buffers, at least bytes_needed(...), aligned to 64 bytes; it must
-  /// outlive the module. Empty: the module allocates.
+  /// Memory of the caller's for all buffers, at least bytes_needed(...), aligned to 64 bytes; it
+  /// must outlive the module. Empty: the module allocates.
   std::span<std::byte> memory{};
 };
 
@@ -40,8 +40,9 @@ struct StepOptions {
 };
 
 struct FinishOptions {
-  /// What the sum over ranks and micro-steps is divided by; 0 stands for the number of ranks, 1 is a
-  /// plain sum. A weighted mean divides by the sum of the weights, such as the tokens of all ranks.
+  /// What the sum over ranks and micro-steps is divided by; 0 stands for the number of ranks, 1 is
+  /// a plain sum. A weighted mean divides by the sum of the weights, such as the tokens of all
+  /// ranks.
   double divisor = 0;
   /// Gradients are scaled by max_norm / norm when their norm is larger, otherwise left alone.
   double max_norm = std::numeric_limits<double>::infinity();
@@ -49,9 +50,9 @@ struct FinishOptions {
 
 /// What a training step did. The same on all ranks.
 struct [[nodiscard]] StepResult {
-  bool applied = false;  // false: some gradient was not finite, and nothing was changed
-  double norm = 0;       // 2-norm of the gradient after the division, before clipping; or infinity
-  std::int64_t step = 0; // applied steps so far
+  bool applied = false;   // false: some gradient was not finite, and nothing was changed
+  double norm = 0;        // 2-norm of the gradient after the division, before clipping; or infinity
+  std::int64_t step = 0;  // applied steps so far
   bool skipped() const { return !applied; }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Which tensors, groups and units a model has and where each element lies. May include layout/ and schedule/.
+// Which tensors, groups and units a model has and where each element lies. May include layout/ and
+// schedule/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
 #include <zero/base/error.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/flat_layout.hpp>
@@ -46,8 +46,9 @@ struct UnitInfo {
 /// Errors: ContractError for a duplicate or empty name, a model without units, or unknown `reads`.
 class ParameterTable {
  public:
-  /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of memory
-  /// no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the block.
+  /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of
+  /// memory no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the
+  /// block.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
@@ -92,8 +93,8 @@ class ParameterTable {
   void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind,
                 std::size_t ranks, std::size_t alignment) {
     const std::size_t u = shape_.add_unit();
-    UnitInfo unit{list.numbered ? list.name + '.' + std::to_string(i) : list.name,
-                  tensors_.size(), 0, {u}};
+    UnitInfo unit{
+        list.numbered ? list.name + '.' + std::to_string(i) : list.name, tensors_.size(), 0, {u}};
     if (unit.name.empty()) throw ContractError("zero::unit: the name of a unit is empty; name it");
     for (const UnitInfo& other : units_) {
       if (other.name == unit.name) {
@@ -149,7 +150,8 @@ class ParameterTable {
     try {
       shape_.reads(u, g);
     } catch (const ShapeError& error) {
-      throw ContractError(std::string(error.what()) + " (unit '" + name + "'; its trained and its frozen "
+      throw ContractError(std::string(error.what()) + " (unit '" + name +
+                          "'; its trained and its frozen "
                           "tensors are one group each, those of a unit that it reads as well)");
     }
   }

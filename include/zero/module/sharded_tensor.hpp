@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// ShardedTensor: one tensor cut over the ranks of a communicator. May include comm/, device/, layout/.
+// ShardedTensor: one tensor cut over the ranks of a communicator. May include comm/, device/,
+// layout/.
 #pragma once
 #include <array>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
-
 #include <zero/base/error.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/layout/flat_layout.hpp>
@@ -17,8 +17,8 @@ namespace zero {
 
 /// One tensor of which each rank holds an equal part: usable alone, without a module.
 ///
-/// The caller gives the buffers in which it is whole; each holds padded() elements, of which the last
-/// may be padding. All calls with a buffer are collective and return when they are done.
+/// The caller gives the buffers in which it is whole; each holds padded() elements, of which the
+/// last may be padding. All calls with a buffer are collective and return when they are done.
 ///
 /// Source: Rajbhandari et al., ZeRO, 2020, section 5.
 template <Element T, Communicator Comm>
@@ -26,8 +26,10 @@ class ShardedTensor {
  public:
   /// All elements are zero. Not collective.
   ShardedTensor(Comm comm, const Shape& shape)
-      : comm_(std::move(comm)), shape_(shape),
-        layout_(std::array{shape.elements()}, comm_.size(), alignment), shard_(layout_.shard(), T{}) {}
+      : comm_(std::move(comm)),
+        shape_(shape),
+        layout_(std::array{shape.elements()}, comm_.size(), alignment),
+        shard_(layout_.shard(), T{}) {}
 
   const Shape& shape() const { return shape_; }
   /// Elements of the whole tensor.
@@ -55,7 +57,8 @@ class ShardedTensor {
   void reduce_scatter(std::span<const T> whole, Reduction reduction = Reduction::sum,
                       Accumulate accumulate = Accumulate::no) {
     check("reduce_scatter", whole.size());
-    comm_.reduce_scatter(whole.data(), shard_.data(), layout_.shard(), accumulate, Label{}, reduction);
+    comm_.reduce_scatter(whole.data(), shard_.data(), layout_.shard(), accumulate, Label{},
+                         reduction);
   }
   /// Takes this rank's part of a tensor that every rank has. Not collective.
   ///

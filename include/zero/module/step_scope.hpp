@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
-
 #include <zero/base/error.hpp>
 #include <zero/module/unit_scope.hpp>
 
@@ -16,7 +15,8 @@ namespace zero {
 template <class Module>
 class Pass {
  public:
-  Pass(Module& module, Op op) : module_(module), op_(op), units_(module.parameters().units().size()) {}
+  Pass(Module& module, Op op)
+      : module_(module), op_(op), units_(module.parameters().units().size()) {}
 
   class Iterator {
    public:
@@ -46,10 +46,12 @@ class Pass {
 
 /// One training step: forward and backward passes of its micro-steps, then finish().
 ///
-/// Order:   micro-steps follow one another; in each, units run forward in the order of the model, then
+/// Order:   micro-steps follow one another; in each, units run forward in the order of the model,
+/// then
 ///          backward in the opposite order. A unit may be left out of both. Anything else is a
 ///          ContractError, and the step is as before.
-/// Errors:  left without finish() or by an exception, the step is abandoned: nothing stays gathered and
+/// Errors:  left without finish() or by an exception, the step is abandoned: nothing stays gathered
+/// and
 ///          no gradient counts.
 template <class Module>
 class [[nodiscard]] TrainingStep {
@@ -87,9 +89,10 @@ class [[nodiscard]] TrainingStep {
  private:
   Module& open(const char* call) {
     if (module_.engine_.is_open(number_)) return module_;
-    throw ContractError(std::string("zero: ") + call +
-                        " was called on a step that is over: it was finished, abandoned, or left by an "
-                        "exception; begin a new one");
+    throw ContractError(
+        std::string("zero: ") + call +
+        " was called on a step that is over: it was finished, abandoned, or left by an "
+        "exception; begin a new one");
   }
   Module& module_;
   std::uint64_t number_;

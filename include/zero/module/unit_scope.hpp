@@ -5,26 +5,30 @@
 #include <cstddef>
 #include <exception>
 #include <string>
-
+#include <string_view>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero {
 
-/// One unit while it computes. Its weights are whole until the scope ends, and views of them must not
-/// be kept longer. In a backward scope its gradients begin at zero (or at what earlier micro-steps
-/// left) and the user's code adds to them; they are reduced when the scope ends.
+/// One unit while it computes. Its weights are whole until the scope ends, and views of them must
+/// not be kept longer. In a backward scope its gradients begin at zero (or at what earlier
+/// micro-steps left) and the user's code adds to them; they are reduced when the scope ends.
 ///
-/// Order:   with UserCode::on_caller, everything that the unit needs is complete when the scope begins;
+/// Order:   with UserCode::on_caller, everything that the unit needs is complete when the scope
+/// begins;
 ///          with UserCode::on_stream, when `stream()` gets there.
-/// Errors:  ContractError for a kind that the unit neither is nor reads. An exception that leaves the
-///          scope abandons the step. Errors that the end of the scope meets are thrown by the next call.
+/// Errors:  ContractError for a kind that the unit neither is nor reads. An exception that leaves
+/// the
+///          scope abandons the step. Errors that the end of the scope meets are thrown by the next
+///          call.
 template <class Module>
 class UnitScope {
  public:
   UnitScope(Module& module, Op op, std::size_t unit)
-      : module_(module), step_(module.engine_.enter(op, unit)),
+      : module_(module),
+        step_(module.engine_.enter(op, unit)),
         exceptions_(std::uncaught_exceptions()) {}
   UnitScope(const UnitScope&) = delete;
   UnitScope& operator=(const UnitScope&) = delete;
@@ -42,20 +46,22 @@ class UnitScope {
   const std::string& name() const { return module_.parameters().units()[index()].name; }
   std::size_t micro_step() const { return step_.micro_step; }
 
-  /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it reads.
+  /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it
+  /// reads; `of` names that unit where it reads several of one kind.
   template <template <class> class Kind>
-  auto weights() const {
+  auto weights(std::string_view of = {}) const {
     module_.engine_.require_inside(step_, "weights");
-    return module_.template weights<Kind>(step_);
+    return module_.template weights<Kind>(step_, of);
   }
-  /// The gradients, fp32, to add to. Only in a backward scope.
+  /// The gradients, fp32, to add to; empty for frozen tensors. Only in a backward scope.
   template <template <class> class Kind>
-  auto gradients() const {
+  auto gradients(std::string_view of = {}) const {
     module_.engine_.require_inside(step_, "gradients");
-    return module_.template gradients<Kind>(step_);
+    return module_.template gradients<Kind>(step_, of);
   }
 
-  /// Says that this unit does not run here after all. Do so in both passes, on all ranks.
+  /// Says that this unit does not run here after all. Do so in both passes, on all ranks; without
+  /// it, a unit whose scope was entered counts as run, if only with a gradient of zero.
   void skip() { skipped_ = true; }
   /// Says that this backward adds no gradient to any tensor. A tensor that gets none in the whole
   /// step, on any rank, is not touched by the optimizer; otherwise this backward counts as zero.

@@ -9,32 +9,47 @@
 
 namespace zero {
 
+/// A stage as a value: all that its schedules are generated from. Code that takes it is compiled
+/// once for all stages.
+struct StageValue {
+  StageTraits traits{};
+  Slots params{}, grads{};
+  void (*emit)(ScheduleBuilder&) = nullptr;
+};
+template <class StageType>
+inline constexpr StageValue stage_value{StageType::traits, StageType::template slots<Parameters>(),
+                                        StageType::template slots<Gradients>(), &StageType::emit};
+
 /// Generates schedules of one stage again and again, as the number of micro-steps changes.
 ///
 /// Allocates: only if neither it nor `out` ever held as many steps, units and micro-steps.
 /// Errors:    ShapeError if the program names what the model does not have.
-template <class StageType>
 class ScheduleMaker {
  public:
+  constexpr explicit ScheduleMaker(const StageValue& stage) : stage_(stage) {}
   constexpr void make(Schedule& out, const ModelShape& model, const Program& program) {
-    builder_.begin(out, model, program, StageType::traits, StageType::template slots<Parameters>(),
-                   StageType::template slots<Gradients>());
-    StageType::emit(builder_);
+    builder_.begin(out, model, program, stage_.traits, stage_.params, stage_.grads);
+    stage_.emit(builder_);
     waits_.find(out);
   }
 
  private:
+  StageValue stage_;
   ScheduleBuilder builder_{};
   WaitFinder waits_{};
 };
 
 /// The schedule of one execution of `program`, with waits. The same function serves the compiler,
 /// for the proof, and a module at construction, for the number of units that it has.
+constexpr Schedule make_schedule(const StageValue& stage, const ModelShape& model,
+                                 const Program& program) {
+  Schedule schedule;
+  ScheduleMaker(stage).make(schedule, model, program);
+  return schedule;
+}
 template <class StageType>
 constexpr Schedule make_schedule(const ModelShape& model, const Program& program) {
-  Schedule schedule;
-  ScheduleMaker<StageType>{}.make(schedule, model, program);
-  return schedule;
+  return make_schedule(stage_value<StageType>, model, program);
 }
 
 }  // namespace zero

@@ -58,6 +58,13 @@ consteval bool holds() {
   static_assert(m != Misfit::no_policy,
                 "zero::Stage: each argument must be a policy; give it a member type 'shards', such "
                 "as zero::Nothing.");
+  static_assert(m != Misfit::bad_hook,
+                "zero::Stage: a hook of a policy cannot be called; make it static constexpr void "
+                "(ScheduleBuilder&, std::size_t unit), and resident bool (const ScheduleBuilder&, "
+                "std::size_t unit).");
+  static_assert(m != Misfit::no_effect,
+                "zero::Stage: a policy that shards zero::Nothing has no hook; check the names of "
+                "its hooks, or remove it.");
   static_assert(m != Misfit::twice,
                 "zero::Stage: two policies shard the same thing; remove one of them.");
   static_assert(m != Misfit::params_alone,

@@ -18,16 +18,52 @@ template <class... Policies>
 struct Stage;
 
 /// Why policies are no stage.
-enum class Misfit { none, no_policy, twice, params_alone, grads_alone };
+enum class Misfit { none, no_policy, bad_hook, no_effect, twice, params_alone, grads_alone };
 
 namespace detail {
 template <class What, class... P>
 inline constexpr std::size_t times_sharded =
     (std::size_t{std::is_same_v<typename P::shards, What>} + ... + 0);
+// A hook of this name is there.
+template <class P>
+concept HasHook = requires {
+  &P::before_forward;
+}
+|| requires { &P::after_forward; }
+|| requires { &P::before_backward; }
+|| requires { &P::after_backward; }
+|| requires { &P::after_update; }
+|| requires { &P::resident; };
+// Each hook can be called as it will be: else it would be left out without a word.
+template <class P>
+concept HooksFit = requires(ScheduleBuilder& s, const ScheduleBuilder& now, std::size_t u) {
+  requires !requires { &P::before_forward; }
+  || requires { P::before_forward(s, u); };
+  requires !requires { &P::after_forward; }
+  || requires { P::after_forward(s, u); };
+  requires !requires { &P::before_backward; }
+  || requires { P::before_backward(s, u); };
+  requires !requires { &P::after_backward; }
+  || requires { P::after_backward(s, u); };
+  requires !requires { &P::after_update; }
+  || requires { P::after_update(s, u); };
+  requires !requires { &P::resident; }
+  || requires { P::resident(now, u) ? 0 : 1; };
+};
+template <class P>
+concept HasEffect = HasHook<P> || !std::is_same_v<typename P::shards, Nothing> || requires {
+  P::replicates;
+}
+|| requires { P::takes_turns; };
+
 template <class... P>
 consteval Misfit misfit() {
   if constexpr (!(ShardPolicy<P> && ...)) {
     return Misfit::no_policy;
+  } else if constexpr (!(HooksFit<P> && ...)) {
+    return Misfit::bad_hook;
+  } else if constexpr (!(HasEffect<P> && ...)) {
+    return Misfit::no_effect;
   } else {
     constexpr std::size_t params = times_sharded<Parameters, P...>;
     constexpr std::size_t grads = times_sharded<Gradients, P...>;

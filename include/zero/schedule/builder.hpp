@@ -38,11 +38,12 @@ class ScheduleBuilder {
   /// Whether no further backward of `unit` is to come.
   constexpr bool last_backward(std::size_t unit) const { return index_.backwards_left(unit) == 0; }
 
-  // What a policy may do. A verb whose effect is already there, or not yet possible, adds no step.
+  // What a policy may do. A verb whose effect is already there, or not yet possible, or that names
+  // `nowhere`, adds no step.
 
   /// Makes the groups of `unit` whole.
   constexpr void gather(std::size_t unit) {
-    if (units_[unit].held) return;
+    if (unit >= units() || units_[unit].held) return;
     units_[unit].held = true;
     for (const Index g : model().unit(unit)) {
       if (out_->home[g] != nowhere || groups_[g].holders++ > 0) continue;
@@ -52,7 +53,7 @@ class ScheduleBuilder {
   }
   /// Gives back the slots of the groups of `unit` that no other unit still holds.
   constexpr void release(std::size_t unit) {
-    if (!units_[unit].held) return;
+    if (unit >= units() || !units_[unit].held) return;
     units_[unit].held = false;
     for (const Index g : model().unit(unit)) {
       if (out_->home[g] != nowhere || --groups_[g].holders > 0) continue;
@@ -64,6 +65,7 @@ class ScheduleBuilder {
   /// Reduces the gradients of `unit` to which no other unit has still to add in this micro-step;
   /// where gradients are not sharded, in this training step, because it happens in place.
   constexpr void reduce(std::size_t unit) {
+    if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
       if (group.grads_slot == nowhere || group.reduced || index_.open(g)) continue;
@@ -76,6 +78,7 @@ class ScheduleBuilder {
   }
   /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them.
   constexpr void all_reduce_replicas(std::size_t unit) {
+    if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
       if (!index_.trained(g) || index_.parts_left(g) != 0 || group.replicated) continue;
@@ -86,6 +89,7 @@ class ScheduleBuilder {
   }
   /// Gathers in place what was updated in place: the groups of `unit` that are always whole.
   constexpr void publish(std::size_t unit) {
+    if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
       if (groups_[g].torn) emit(Op::gather, g);
       groups_[g].torn = false;

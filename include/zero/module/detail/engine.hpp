@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The state of a module between and within steps: which schedule runs and how far it is. May include anything below module/.
+// The state of a module between and within steps: which schedule runs and how far it is. May
+// include anything below module/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +11,7 @@
 #include <string>
 #include <utility>
 #include <vector>
-
+#include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
 #include <zero/module/detail/runner.hpp>
@@ -20,25 +21,31 @@
 namespace zero::detail {
 
 /// Drives the schedules of a module. Knows units by number and nothing of their kinds.
-template <class StageType, class Optimizer, class Comm, class T>
+template <class Optimizer, class Comm, class T>
 class Engine {
  public:
   using Buffers = zero::Buffers<T, Optimizer::states>;
   using Runner = detail::Runner<Optimizer, Comm, T>;
 
-  Engine(ParameterTable parameters, const Mesh<Comm>& mesh, Optimizer optimizer, ModuleOptions options)
-      : parameters_(std::move(parameters)), mesh_(mesh), optimizer_(std::move(optimizer)),
-        options_(options), schedules_(parameters_, options_.max_micro_steps),
+  Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
+         Optimizer optimizer, ModuleOptions options)
+      : parameters_(std::move(parameters)),
+        mesh_(mesh),
+        optimizer_(std::move(optimizer)),
+        options_(options),
+        schedules_(stage, parameters_, options_.max_micro_steps),
         memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.world.size(), options_),
         control_(memory_.buffers().control_block(), memory_.buffers().norms(),
                  parameters_.units().size(), parameters_.tensors().size()),
         training_events_(schedules_.most_steps()),
-        evaluation_events_(schedules_.evaluation().steps.size()), streams_(options_),
+        evaluation_events_(schedules_.evaluation().steps.size()),
+        streams_(options_),
         runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizer_, options_),
-        training_(schedules_.training(), runner_), evaluation_(schedules_.evaluation(), runner_),
+        training_(schedules_.training(), runner_),
+        evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_) {
-    check_mesh();
-    compare_schedules();
+    check_mesh(mesh_, stage.traits);
+    compare_across_ranks(mesh_.world, schedules_.hash(data_type<T>));
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -51,7 +58,8 @@ class Engine {
       throw ContractError("zero: begin_step: expected 1 to " +
                           std::to_string(schedules_.max_micro_steps()) + " micro-steps, got " +
                           std::to_string(micro_steps) +
-                          "; raise ModuleOptions::max_micro_steps to allow more");
+                          (micro_steps == 0 ? "; a step has at least one"
+                                            : "; raise ModuleOptions::max_micro_steps"));
     }
     if (phase_of_events_ != Phase::training || micro_steps != schedules_.micro_steps()) {
       fence();
@@ -73,15 +81,17 @@ class Engine {
   /// Whether the step or evaluation of this number is neither finished nor abandoned.
   bool is_open(std::uint64_t number) const { return phase_ != Phase::idle && number == number_; }
 
-  /// Makes a unit ready to compute; units before it in the micro-step that were not entered do not run.
+  /// Makes a unit ready to compute; units before it in the micro-step that were not entered do not
+  /// run.
   const Step& enter(Op op, std::size_t unit) {
     const std::size_t units = parameters_.units().size();
     if (unit >= units) {
-      throw ContractError("zero: unit " + std::to_string(unit) + " was entered, but the model has " +
-                          std::to_string(units) + " units");
+      throw ContractError("zero: unit " + std::to_string(unit) +
+                          " was entered, but the model has " + std::to_string(units) + " units");
     }
     if (phase_ == Phase::idle) {
-      throw ContractError("zero: unit '" + name(unit) + "' was used outside a step; call begin_step");
+      throw ContractError("zero: unit '" + name(unit) +
+                          "' was used outside a step; call begin_step");
     }
     if (inside_) {
       throw ContractError("zero: unit '" + name(unit) + "' was entered while unit '" +
@@ -94,7 +104,8 @@ class Engine {
       const std::size_t micro_step = executor.peek(op, unit).micro_step;
       if (phase_ == Phase::training) go_to(op, unit, micro_step);
     } catch (const ContractError& error) {  // nothing was issued: the step is as before
-      throw ContractError(error.what() + (" (unit " + std::to_string(unit)) + " is '" + name(unit) + "')");
+      throw ContractError(error.what() + (" (unit " + std::to_string(unit)) + " is '" + name(unit) +
+                          "')");
     }
     const Step& step = executor.enter(op, unit);
     runner_.prepare(step);
@@ -114,9 +125,7 @@ class Engine {
       runner_.note_end(step);
       if (phase_ == Phase::training) progress_.leave(step, skipped);
       phase_ == Phase::training ? training_.leave() : evaluation_.leave();
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
+    } catch (...) { failure_ = std::current_exception(); }
   }
   /// A scope's step must be the one that is open: it may have been abandoned within the scope.
   void require_inside(const Step& step, const char* call) const {
@@ -162,8 +171,8 @@ class Engine {
     phase_ = Phase::idle;
   }
 
-  /// Forgets the step that was begun: nothing stays gathered, no gradient counts. Ranks that abandon
-  /// at the same unit can begin anew; the others' next collective reports the difference.
+  /// Forgets the step that was begun: nothing stays gathered, no gradient counts. Ranks that
+  /// abandon at the same unit can begin anew; the others' next collective reports the difference.
   void abandon() noexcept {
     settle();
     training_.restart();
@@ -190,7 +199,7 @@ class Engine {
 
   const ParameterTable& parameters() const { return parameters_; }
   const Mesh<Comm>& mesh() const { return mesh_; }
-  const Schedules<StageType>& schedules() const { return schedules_; }
+  const Schedules& schedules() const { return schedules_; }
   const RankMemory<Buffers>& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
   Control& control() { return control_; }
@@ -225,15 +234,19 @@ class Engine {
   }
   [[noreturn]] void throw_disagreement() const {
     if (control_.options_differ()) {
-      throw ContractError("zero: finish: the ranks passed different FinishOptions, or are at different "
-                          "steps after set_step; nothing was updated. Pass the same on all ranks "
-                          "(this is rank " + std::to_string(mesh_.world.rank()) + ")");
+      throw ContractError(
+          "zero: finish: the ranks passed different FinishOptions, or are at different "
+          "steps after set_step; nothing was updated. Pass the same on all ranks "
+          "(this is rank " +
+          std::to_string(mesh_.world.rank()) + ")");
     }
-    throw ContractError("zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
-                        info(control_.disagreeing_op()).name +
-                        " in other micro-steps of this step than other ranks did; nothing was updated. "
-                        "Run the same units on all ranks; a unit whose gradient is zero on one rank "
-                        "still runs there (this is rank " + std::to_string(mesh_.world.rank()) + ")");
+    throw ContractError(
+        "zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
+        info(control_.disagreeing_op()).name +
+        " in other micro-steps of this step than other ranks did; nothing was updated. "
+        "Run the same units on all ranks; a unit whose gradient is zero on one rank "
+        "still runs there (this is rank " +
+        std::to_string(mesh_.world.rank()) + ")");
   }
   /// Orders everything that comes after everything that was enqueued, without waiting on the host.
   void fence() {
@@ -250,36 +263,12 @@ class Engine {
     } catch (...) {  // the error was or will be reported where work is enqueued or waited for
     }
   }
-  void check_mesh() const {
-    const std::size_t ranks = mesh_.shard.size(), replicas = mesh_.replicate.size();
-    if (ranks * replicas != mesh_.world.size() ||
-        mesh_.replicate.rank() * ranks + mesh_.shard.rank() != mesh_.world.rank()) {
-      throw ContractError("zero::shard: the communicators of the mesh do not fit each other; make them "
-                          "with zero::mesh(comm, replicas)");
-    }
-    if (replicas == 1 || StageType::traits.replicates) return;
-    throw ContractError("zero::shard: the mesh has " + std::to_string(replicas) +
-                        " replicas, but the stage does not sum gradients over replicas; use "
-                        "zero::HybridOf<...> of the stage, or zero::mesh(comm) without replicas");
-  }
-  /// The ranks must hold the same schedules, names and sizes before the first step.
-  void compare_schedules() {
-    const std::uint64_t mine = schedules_.hash(data_type<T>);
-    std::vector<std::uint64_t> all(mesh_.world.size());
-    mesh_.world.all_gather(&mine, all.data(), 1, Label{"compare schedules", "all units", 0});
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      if (all[r] == all[0]) continue;
-      throw ContractError("zero::shard: rank " + std::to_string(r) + " has another model, stage or type of "
-                          "weights than rank 0 (schedule hashes differ; this is rank " +
-                          std::to_string(mesh_.world.rank()) + "); give all ranks the same");
-    }
-  }
 
   ParameterTable parameters_;
   Mesh<Comm> mesh_;
   Optimizer optimizer_;
   ModuleOptions options_;
-  Schedules<StageType> schedules_;
+  Schedules schedules_;
   RankMemory<Buffers> memory_;
   Control control_;
   std::vector<HostEvent> training_events_, evaluation_events_;

@@ -3,7 +3,6 @@
 // The streams of a schedule on a host device. May include device/ and schedule/.
 #pragma once
 #include <cstddef>
-
 #include <zero/device/host_stream.hpp>
 #include <zero/module/options.hpp>
 #include <zero/schedule/step.hpp>
@@ -19,8 +18,8 @@ class HostStreams {
     for (std::size_t s = 0; s < stream_count; ++s) {
       const auto id = static_cast<StreamId>(s);
       const bool on_caller = id == StreamId::compute && options.user_code == UserCode::on_caller;
-      streams_[s] = on_caller ? &device_.make_inline_stream(name_of(id))
-                              : &device_.make_stream(name_of(id));
+      streams_[s] =
+          on_caller ? &device_.make_inline_stream(name_of(id)) : &device_.make_stream(name_of(id));
     }
   }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Access by name and element to what a module keeps: weights and optimizer state. May include anything below module/.
+// Access by name and element to what a module keeps: weights and optimizer state. May include
+// anything below module/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
-
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -40,7 +40,8 @@ class KeptState {
     set(tensor, state(tensor, k), value);
   }
 
-  /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are any.
+  /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are
+  /// any.
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
     const auto& group = buffers_.group(tensor.group);
     if (Buffers::has_master && !tensor.frozen) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include <zero/base/error.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -18,7 +17,9 @@ namespace zero::detail {
 class Progress {
  public:
   Progress(const ParameterTable& parameters, Control& control)
-      : parameters_(parameters), control_(control), ran_(parameters.units().size()),
+      : parameters_(parameters),
+        control_(control),
+        ran_(parameters.units().size()),
         excluded_(parameters.tensors().size()) {}
 
   void begin_step() {
@@ -64,12 +65,14 @@ class Progress {
     for (std::size_t u = 0; u < ran_.size(); ++u) {
       any = any || ran_[u].forward;
       if (ran_[u].forward == ran_[u].backward || !trains(u)) continue;
-      throw ContractError(where() + " unit '" + parameters_.units()[u].name + "' ran " +
-                          (ran_[u].forward ? "forward but not backward" : "backward but not forward") +
-                          "; run units in the order of the model, each in both passes, or skip() both");
+      throw ContractError(
+          where() + " unit '" + parameters_.units()[u].name + "' ran " +
+          (ran_[u].forward ? "forward but not backward" : "backward but not forward") +
+          "; run units in the order of the model, each in both passes, or skip() both");
     }
     if (any) return;
-    throw ContractError(where() + " no unit ran forward; begin a step with as many micro-steps as it has");
+    throw ContractError(where() +
+                        " no unit ran forward; begin a step with as many micro-steps as it has");
   }
 
  private:

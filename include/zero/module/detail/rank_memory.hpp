@@ -3,11 +3,10 @@
 // The one block of memory that a module holds, its own or the caller's. May include device/.
 #pragma once
 #include <cstddef>
-#include <cstring>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
-
 #include <zero/device/memory.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/schedules.hpp>
@@ -20,18 +19,17 @@ template <class Buffers>
 class RankMemory {
  public:
   /// Bytes of all buffers of a rank; the same on every rank.
-  template <class StageType>
-  static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules<StageType>& schedules,
+  static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules& schedules,
                                   std::size_t world_size) {
     Arena counter;
     Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, world_size);
     return counter.used();
   }
 
-  template <class StageType>
-  RankMemory(const ParameterTable& parameters, const Schedules<StageType>& schedules, std::size_t rank,
+  RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
              std::size_t world_size, const ModuleOptions& options)
-      : bytes_(bytes_needed(parameters, schedules, world_size)), owned_(options.memory.empty()),
+      : bytes_(bytes_needed(parameters, schedules, world_size)),
+        owned_(options.memory.empty()),
         block_(owned_ ? HostMemory().allocate(bytes_, memory_alignment)
                       : checked(options.memory, bytes_)),
         arena_(block_, bytes_),
@@ -50,10 +48,14 @@ class RankMemory {
 
  private:
   static void* checked(std::span<std::byte> given, std::size_t bytes) {
-    if (given.size() < bytes || reinterpret_cast<std::uintptr_t>(given.data()) % memory_alignment != 0) {
+    if (reinterpret_cast<std::uintptr_t>(given.data()) % memory_alignment != 0) {
+      throw ContractError("zero::ModuleOptions: memory must begin at a multiple of " +
+                          std::to_string(memory_alignment) + " bytes, but does not; align it");
+    }
+    if (given.size() < bytes) {
       throw ContractError("zero::ModuleOptions: memory must hold " + std::to_string(bytes) +
-                          " bytes aligned to " + std::to_string(memory_alignment) + ", but " +
-                          std::to_string(given.size()) + " were given; see bytes_needed");
+                          " bytes, but " + std::to_string(given.size()) +
+                          " were given; ask zero::bytes_needed");
     }
     return given.data();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Runs one step of a schedule on the streams, buffers and communicators of a rank. May include anything below module/.
+// Runs one step of a schedule on the streams, buffers and communicators of a rank. May include
+// anything below module/.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -10,7 +11,6 @@
 #include <span>
 #include <string_view>
 #include <vector>
-
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
@@ -32,10 +32,16 @@ class Runner {
  public:
   using Buffers = zero::Buffers<T, Optimizer::states>;
 
-  Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers, Control& control,
-         HostStreams& streams, const Optimizer& optimizer, const ModuleOptions& options)
-      : parameters_(parameters), mesh_(mesh), buffers_(buffers), control_(control),
-        streams_(streams), optimizer_(optimizer), options_(options) {}
+  Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
+         Control& control, HostStreams& streams, const Optimizer& optimizer,
+         const ModuleOptions& options)
+      : parameters_(parameters),
+        mesh_(mesh),
+        buffers_(buffers),
+        control_(control),
+        streams_(streams),
+        optimizer_(optimizer),
+        options_(options) {}
 
   /// The schedule whose steps come next, and how many of them have events of their own.
   void begin(const Schedule& schedule, std::span<HostEvent> events) {
@@ -71,7 +77,8 @@ class Runner {
       if (parameters_.groups()[g].frozen || step.op != Op::backward) continue;
       const Access& to = nth_access(step, Space::grads_whole, nth++);
       if (to.mode != Mode::write) continue;
-      const std::span<float> gradient = buffers_.whole_gradient(to.index).first(parameters_.padded(g));
+      const std::span<float> gradient =
+          buffers_.whole_gradient(to.index).first(parameters_.padded(g));
       streams_[step.stream].enqueue([this, g, gradient] {
         std::fill(gradient.begin(), gradient.end(), 0.0F);
         if (options_.poison) poison_padding(g, gradient);
@@ -98,13 +105,16 @@ class Runner {
     const FlatLayout& layout = parameters_.groups()[g].layout;
     std::size_t at = 0;
     for (std::size_t t = 0; t < layout.tensors(); ++t) {
-      std::fill(whole.begin() + offset(at), whole.begin() + offset(layout.tensor_offset(t)), nan<Number>());
+      std::fill(whole.begin() + offset(at), whole.begin() + offset(layout.tensor_offset(t)),
+                nan<Number>());
       at = layout.tensor_offset(t) + layout.tensor_size(t);
     }
     std::fill(whole.begin() + offset(at), whole.end(), nan<Number>());
   }
   template <class Number>
-  static Number nan() { return from_float<Number>(std::numeric_limits<float>::quiet_NaN()); }
+  static Number nan() {
+    return from_float<Number>(std::numeric_limits<float>::quiet_NaN());
+  }
 
   /// Bytes of gathered groups that are not released, as far as the host has issued steps.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
@@ -116,12 +126,15 @@ class Runner {
  private:
   static std::ptrdiff_t offset(std::size_t n) { return static_cast<std::ptrdiff_t>(n); }
   std::size_t rank() const { return mesh_.shard.rank(); }
-  std::size_t shard(const Step& step) const { return parameters_.groups()[step.subject].layout.shard(); }
+  std::size_t shard(const Step& step) const {
+    return parameters_.groups()[step.subject].layout.shard();
+  }
   HostStream& stream(const Step& step) { return streams_[step.stream]; }
   Label label(const Step& step) const {
-    const std::string_view unit = step.op == Op::combine
-        ? std::string_view("all units")
-        : std::string_view(parameters_.units()[parameters_.groups()[step.subject].unit].name);
+    const std::string_view unit =
+        step.op == Op::combine
+            ? std::string_view("all units")
+            : std::string_view(parameters_.units()[parameters_.groups()[step.subject].unit].name);
     return Label{info(step.op).name, unit, position(step)};
   }
   std::uint32_t position(const Step& step) const {
@@ -156,7 +169,8 @@ class Runner {
       mesh_.shard.reduce_scatter(stream(step), in, buffers_.group(step.subject).gradient.data(),
                                  count, adds ? Accumulate::yes : Accumulate::no, label(step));
     } else {
-      mesh_.shard.reduce_scatter(stream(step), in, in + rank() * count, count, Accumulate::no, label(step));
+      mesh_.shard.reduce_scatter(stream(step), in, in + rank() * count, count, Accumulate::no,
+                                 label(step));
     }
   }
   /// Where the reduced gradient of a step's group begins: the own shard, or everything.
@@ -183,9 +197,9 @@ class Runner {
     });
   }
   void combine(const Step& step) {
-    stream(step).enqueue(
-        [this] { control_.pack(mesh_.replicate.rank() == 0, streams_.failed()); });
-    mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(), label(step));
+    stream(step).enqueue([this] { control_.pack(mesh_.replicate.rank() == 0, streams_.failed()); });
+    mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(),
+                           label(step));
     stream(step).enqueue([this] { control_.decide(mesh_.world.size()); });
   }
   void update(const Step& step) {
@@ -209,7 +223,8 @@ class Runner {
       update_pieces(info, g, gradient, r, r * info.layout.shard());
     }
   }
-  /// Updates the pieces of tensors in one rank's shard; `begin` is where that shard begins in the buffers.
+  /// Updates the pieces of tensors in one rank's shard; `begin` is where that shard begins in the
+  /// buffers.
   void update_pieces(const GroupInfo& info, std::size_t g, const float* gradient, std::size_t r,
                      std::size_t begin) {
     const typename Buffers::Group& group = buffers_.group(g);

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The schedules of a module: one for training, rebuilt when the micro-steps change, one for evaluation.
+// The schedules of a module: one for training, rebuilt when the micro-steps change, one for
+// evaluation.
 #pragma once
 #include <cstddef>
 #include <set>
 #include <string>
-
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/policy/make_schedule.hpp>
-#include <zero/policy/stages.hpp>
 #include <zero/schedule/hash.hpp>
 #include <zero/schedule/verify.hpp>
 
 namespace zero::detail {
 
 /// Builds and proves the schedules that a module runs, in storage reserved at construction.
-template <class StageType>
 class Schedules {
  public:
   /// Errors: ContractError if a schedule breaks a rule, or max_micro_steps is 0.
-  Schedules(const ParameterTable& parameters, std::size_t max_micro_steps)
-      : parameters_(parameters), max_micro_steps_(max_micro_steps) {
+  Schedules(const StageValue& stage, const ParameterTable& parameters, std::size_t max_micro_steps)
+      : parameters_(parameters), max_micro_steps_(max_micro_steps), stage_(stage), maker_(stage) {
     if (max_micro_steps == 0 || max_micro_steps >= nowhere) {
-      throw ContractError("zero::ModuleOptions: max_micro_steps is " + std::to_string(max_micro_steps) +
-                          "; it must lie between 1 and 65534");
+      throw ContractError("zero::ModuleOptions: max_micro_steps is " +
+                          std::to_string(max_micro_steps) + "; it must lie between 1 and 65534");
     }
     Program program;
     fill_evaluation(program, parameters.shape().units());
     maker_.make(evaluation_, parameters.shape(), program);
     prove(evaluation_);
     slots_.include(evaluation_, parameters);
-    // Slots depend on the number of micro-steps only in whether there are a first, a last and others.
+    // Slots depend on the number of micro-steps only in whether there are a first, a last and
+    // others.
     for (const std::size_t count : std::set<std::size_t>{max_micro_steps, 3, 2, 1}) {
       if (count > max_micro_steps) continue;
       build(count);
@@ -45,6 +44,7 @@ class Schedules {
     build(1);
   }
 
+  const StageValue& stage() const { return stage_; }
   const Schedule& training() const { return training_; }
   const Schedule& evaluation() const { return evaluation_; }
   const SlotSizes& slots() const { return slots_; }
@@ -65,7 +65,8 @@ class Schedules {
     }
   }
 
-  /// What ranks must agree on: schedules, names, sizes, options of tensors, and the type of weights.
+  /// What ranks must agree on: schedules, names, sizes, options of tensors, and the type of
+  /// weights.
   std::uint64_t hash(DataType type) const {
     Hasher hasher;
     hasher.mix(zero::hash(training_));
@@ -100,7 +101,8 @@ class Schedules {
 
   const ParameterTable& parameters_;
   std::size_t max_micro_steps_, most_steps_ = 0;
-  ScheduleMaker<StageType> maker_;
+  StageValue stage_;
+  ScheduleMaker maker_;
   Verifier verifier_;
   Program program_;
   Schedule training_, evaluation_;

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Module: what a ShardedModule can do, whatever its stage. May include all of zero.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#include <zero/comm/communicator.hpp>
+#include <zero/comm/mesh.hpp>
+#include <zero/module/accounting.hpp>
+#include <zero/module/detail/engine.hpp>
+#include <zero/module/detail/kept_state.hpp>
+#include <zero/module/model.hpp>
+#include <zero/module/step_scope.hpp>
+#include <zero/optim/optimizer.hpp>
+#include <zero/policy/make_schedule.hpp>
+
+namespace zero {
+
+/// Trains a model in the way that a stage says: a ShardedModule without the type of its stage, so
+/// that code which takes any stage is compiled once. One object on each rank.
+///
+/// T is the type of the weights that compute; gradients, master weights and moments are fp32.
+/// All calls are collective unless they say otherwise: every rank makes the same calls in the same
+/// order. Nothing is allocated after construction, where the schedules for this model are proved.
+template <class ModelType, class OptimizerType, class Comm, class T>
+class Module {
+  static_assert(Optimizer<OptimizerType>);
+  static_assert(Communicator<Comm>);
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>,
+                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16.");
+  using Engine = detail::Engine<OptimizerType, Comm, T>;
+
+ public:
+  Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
+         ModuleOptions options)
+      : model_(std::move(model)),
+        engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizer),
+                options) {
+    if (options.poison) clear();  // the padding stays NaN
+  }
+
+  /// Begins a training step.
+  TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
+  /// Begins a forward pass that changes nothing; between training steps.
+  Evaluation<Module> evaluate() { return Evaluation<Module>(*this); }
+
+  /// Sets every weight to value(tensor, element). The element counts within the whole tensor, so
+  /// that the weights do not depend on the number of ranks. Not collective.
+  template <class F>
+  void initialize(F value) {
+    settle("initialize");
+    for (const TensorInfo& tensor : parameters().tensors()) {
+      kept().set_weights(tensor,
+                         [&](std::size_t element) -> float { return value(tensor, element); });
+    }
+  }
+  /// Copies a whole tensor into `out` on every rank; fp32 masters where there are any.
+  ///
+  /// Shape:   out [all elements of the tensor].
+  void read_weights(std::string_view name, std::span<float> out) {
+    kept().read_weights(sized("read_weights", name, out.size()), out);
+  }
+  /// Number k of the optimizer's state per element: for AdamW 0 is the first moment, 1 the second.
+  void read_state(std::string_view name, std::size_t k, std::span<float> out) {
+    kept().read_state(sized("read_state", name, out.size()), k, out);
+  }
+  /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
+  void write_weights(std::string_view name, std::span<const float> in) {
+    kept().set_weights(sized("write_weights", name, in.size()),
+                       [&](std::size_t i) { return in[i]; });
+  }
+  void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
+    kept().set_state(sized("write_state", name, in.size()), k,
+                     [&](std::size_t i) { return in[i]; });
+  }
+  /// How often a tensor was updated.
+  std::int64_t counter(std::string_view name) { return engine_.control().counter(index(name)); }
+  void set_counter(std::string_view name, std::int64_t count) {
+    settle("set_counter");
+    engine_.control().set_counter(index(name), count);
+  }
+  /// Training steps that were applied.
+  std::int64_t step() { return engine_.control().step(); }
+  void set_step(std::int64_t step) {
+    settle("set_step");
+    engine_.control().set_step(step);
+  }
+
+  /// Names, shapes and places of everything.
+  const ParameterTable& parameters() const { return engine_.parameters(); }
+  const Mesh<Comm>& mesh() const { return engine_.mesh(); }
+  const Schedule& schedule() const { return engine_.schedules().training(); }
+  const Schedule& evaluation_schedule() const { return engine_.schedules().evaluation(); }
+  /// Elements of a tensor that this rank updates; none on a rank whose shard is empty.
+  std::size_t owned(std::string_view name) const {
+    const TensorInfo& tensor = parameters().find(name);
+    const FlatLayout& layout = parameters().groups()[tensor.group].layout;
+    std::size_t sum = 0;
+    layout.for_each_piece(mesh().shard.rank(), [&](const Piece& piece) {
+      if (piece.tensor == tensor.place) sum += piece.count;
+    });
+    return sum;
+  }
+
+  /// Bytes of whole units that are gathered now, as far as steps were issued.
+  std::size_t gathered_bytes() const { return engine_.runner().gathered_bytes(); }
+  /// Bytes that this rank holds, as they were handed out.
+  BytesHeld bytes_held() const { return measured_bytes(engine_.memory().arena()); }
+  /// The same from the schedule and the sizes alone.
+  BytesHeld predicted_bytes_held() const {
+    const Schedule deepest =
+        make_schedule(engine_.schedules().stage(), parameters().shape(),
+                      training(parameters().units().size(), engine_.schedules().max_micro_steps()));
+    const Schedule single = make_schedule(engine_.schedules().stage(), parameters().shape(),
+                                          training(parameters().units().size(), 1));
+    const Schedule* const all[] = {&single, &deepest, &evaluation_schedule()};
+    return predict_bytes_held<T>(parameters(), OptimizerType::states, mesh().world.size(), all);
+  }
+  /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
+  BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
+    const Schedule made = make_schedule(engine_.schedules().stage(), parameters().shape(),
+                                        training(parameters().units().size(), micro_steps));
+    return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
+                                 mesh().replicate.rank());
+  }
+  /// Bytes that this rank has sent so far, counted by its communicators.
+  Traffic sent() const { return measured_traffic(mesh()); }
+  /// When each step of the schedule ran last, in microseconds, if ModuleOptions::record_spans is
+  /// set.
+  const std::vector<Span>& spans() {
+    engine_.synchronize();
+    return engine_.runner().spans();
+  }
+  /// Waits on the host until all updates and gathers that were enqueued are done.
+  void synchronize() { engine_.synchronize(); }
+
+ private:
+  friend class UnitScope<Module>;
+  friend class TrainingStep<Module>;
+  friend class Evaluation<Module>;
+
+  static ParameterTable make_parameters(const ModelType& model, std::size_t ranks) {
+    return ParameterTable(model, ranks, memory_alignment / sizeof(T));
+  }
+  detail::KeptState<Comm, typename Engine::Buffers, T> kept() {
+    return {parameters(), engine_.mesh(), engine_.buffers(), schedule()};
+  }
+  void clear() {
+    const auto zero = [](std::size_t) { return 0.0F; };
+    for (const TensorInfo& tensor : parameters().tensors()) {
+      kept().set_weights(tensor, zero);
+      for (std::size_t k = 0; k < OptimizerType::states && !tensor.frozen; ++k) {
+        kept().set_state(tensor, k, zero);
+      }
+    }
+  }
+  void settle(const char* call) {
+    engine_.require_idle(call);
+    engine_.synchronize();
+  }
+  std::size_t index(std::string_view name) const {
+    return static_cast<std::size_t>(&parameters().find(name) - parameters().tensors().data());
+  }
+  const TensorInfo& sized(const char* call, std::string_view name, std::size_t size) {
+    settle(call);
+    const TensorInfo& tensor = parameters().find(name);
+    if (tensor.shape.elements() == size) return tensor;
+    throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
+                        std::to_string(tensor.shape.elements()) + " elements, got " +
+                        std::to_string(size));
+  }
+
+  /// Calls f(config, unit) for the unit of kind `Kind` that the unit of a compute step is or reads;
+  /// `of` is its name, or empty for the first one.
+  template <template <class> class Kind, class F>
+  void with_kind(const Step& step, std::string_view of, F f) const {
+    static_assert(ModelType::template has_kind<Kind>,
+                  "zero: no unit of this model is of the kind whose tensors are asked for.");
+    for (const std::size_t u : parameters().units()[step.subject].reads) {
+      if (!of.empty() && parameters().units()[u].name != of) continue;
+      if (model_.template with_kind<Kind>(u, [&](const auto& config) { f(config, u); })) return;
+    }
+    throw ContractError("zero: unit '" + parameters().units()[step.subject].name +
+                        "' was asked for tensors of a kind that it neither is nor reads" +
+                        (of.empty() ? "" : " in a unit called '" + std::string(of) + "'"));
+  }
+  /// A view of one unit's tensors; `whole(slot)` is the buffer in which a group is whole.
+  template <template <class> class Kind, class Number, class Whole>
+  Kind<Number> view(const Step& step, std::string_view of, Space space, Whole whole) const {
+    Kind<Number> made{};
+    with_kind<Kind>(step, of, [&](const auto& config, std::size_t u) {
+      const std::size_t first = parameters().units()[u].first_tensor;
+      made = view_of<Kind, Number>(config, [&](std::size_t i) -> Number* {
+        const TensorInfo& tensor = parameters().tensors()[first + i];
+        if (space == Space::grads_whole && tensor.frozen) return nullptr;
+        std::size_t nth = 0;
+        for (const Index g : parameters().shape().unit(step.subject)) {
+          if (g == tensor.group) break;
+          nth += space == Space::params_whole || !parameters().groups()[g].frozen ? 1 : 0;
+        }
+        const Index slot = Engine::Runner::nth_access(step, space, nth).index;
+        const FlatLayout& layout = parameters().groups()[tensor.group].layout;
+        return whole(slot).data() + layout.tensor_offset(tensor.place);
+      });
+    });
+    return made;
+  }
+  template <template <class> class Kind>
+  Kind<T> weights(const Step& step, std::string_view of) {
+    return view<Kind, T>(step, of, Space::params_whole,
+                         [&](Index slot) { return engine_.buffers().whole_params(slot); });
+  }
+  void require_backward(const Step& step, const char* call) const {
+    engine_.require_inside(step, call);
+    if (step.op == Op::backward) return;
+    throw ContractError(std::string("zero: ") + call + " of unit '" +
+                        parameters().units()[step.subject].name +
+                        "' was called in a forward pass; it belongs into step.backward()");
+  }
+  template <template <class> class Kind>
+  Kind<float> gradients(const Step& step, std::string_view of) {
+    require_backward(step, "gradients");
+    return view<Kind, float>(step, of, Space::grads_whole,
+                             [&](Index slot) { return engine_.buffers().whole_gradient(slot); });
+  }
+  template <template <class> class Kind>
+  void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
+    require_backward(step, "no_gradient");
+    with_kind<Kind>(step, {}, [&](const auto& config, std::size_t u) {
+      std::size_t tensor = parameters().units()[u].first_tensor;
+      detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
+        if (field.member == member) engine_.progress().exclude(tensor);
+        ++tensor;
+      });
+    });
+  }
+
+  ModelType model_;
+  Engine engine_;
+};
+
+}  // namespace zero
