@@ -38,39 +38,40 @@ constexpr GradsOptions one{.slots = 1}, three{.slots = 3}, seven{.slots = 7},
     late{.slots = 1, .every_micro_step = false}, late_six{.slots = 6, .every_micro_step = false};
 
 const std::vector<StageValue> with_params{
-    zero3<{0, 0}>,
-    zero3<{0, 1}>,
-    zero3<{0, 2}>,
-    zero3<{0, 3}>,  //
-    zero3<{1, 0}>,
-    zero3<{1, 1}>,
-    zero3<{1, 2}>,
-    zero3<{1, 3}>,  //
-    zero3<{2, 0}>,
-    zero3<{2, 1}>,
-    zero3<{2, 2}>,
-    zero3<{2, 3}>,  //
-    zero3<{3, 0}>,
-    zero3<{3, 1}>,
-    zero3<{3, 2}>,
-    zero3<{3, 3}>,  //
-    zero3<{.slots = 4}>,
-    zero3<{.forward_prefetch = 0, .backward_prefetch = 0, .slots = 5}>,
-    zero3<{.keep_at_turn = 0}>,
-    zero3<{.keep_at_turn = 2}>,
-    zero3<{.forward_prefetch = 3, .keep_at_turn = 3}>,
-    zero3<{.keep_at_turn = keep_all}>};
+    zero3<ParamsOptions{0, 0}>,
+    zero3<ParamsOptions{0, 1}>,
+    zero3<ParamsOptions{0, 2}>,
+    zero3<ParamsOptions{0, 3}>,  //
+    zero3<ParamsOptions{1, 0}>,
+    zero3<ParamsOptions{1, 1}>,
+    zero3<ParamsOptions{1, 2}>,
+    zero3<ParamsOptions{1, 3}>,  //
+    zero3<ParamsOptions{2, 0}>,
+    zero3<ParamsOptions{2, 1}>,
+    zero3<ParamsOptions{2, 2}>,
+    zero3<ParamsOptions{2, 3}>,  //
+    zero3<ParamsOptions{3, 0}>,
+    zero3<ParamsOptions{3, 1}>,
+    zero3<ParamsOptions{3, 2}>,
+    zero3<ParamsOptions{3, 3}>,  //
+    zero3<ParamsOptions{.slots = 4}>,
+    zero3<ParamsOptions{.forward_prefetch = 0, .backward_prefetch = 0, .slots = 5}>,
+    zero3<ParamsOptions{.keep_at_turn = 0}>,
+    zero3<ParamsOptions{.keep_at_turn = 2}>,
+    zero3<ParamsOptions{.forward_prefetch = 3, .keep_at_turn = 3}>,
+    zero3<ParamsOptions{.keep_at_turn = keep_all}>};
 const std::vector<StageValue> early_grads{zero2<one>,
                                           zero2<three>,
                                           zero2<seven>,
-                                          zero3<{}, one>,
-                                          zero3<{}, three>,
-                                          zero3<{2, 1}, one>,
-                                          zero3<{.keep_at_turn = keep_all}, seven>};
-const std::vector<StageValue> late_grads{zero2<late>, zero2<late_six>, zero3<{}, late>,
-                                         zero3<{3, 2, 0, keep_all}, late_six>};
+                                          zero3<ParamsOptions{}, one>,
+                                          zero3<ParamsOptions{}, three>,
+                                          zero3<ParamsOptions{2, 1}, one>,
+                                          zero3<ParamsOptions{.keep_at_turn = keep_all}, seven>};
+const std::vector<StageValue> late_grads{zero2<late>, zero2<late_six>, zero3<ParamsOptions{}, late>,
+                                         zero3<ParamsOptions{3, 2, 0, keep_all}, late_six>};
 const std::vector<StageValue> with_replicas{
-    hybrid<{}>, hybrid<{2, 0}, one>, hybrid<{0, 3, 5}, three>, hybrid<{3, 1, 0, keep_all}, seven>,
+    hybrid<ParamsOptions{}>, hybrid<ParamsOptions{2, 0}, one>,
+    hybrid<ParamsOptions{0, 3, 5}, three>, hybrid<ParamsOptions{3, 1, 0, keep_all}, seven>,
     stage_value<
         Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>};
 
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_o
       check_all(c, with_replicas, expected);
       c.exact = true;
       const Outcome exact = train(stage_value<zero::Hybrid>, c);
-      const Outcome late_outcome = train(hybrid<{}, late>, c);
+      const Outcome late_outcome = train(hybrid<ParamsOptions{}, late>, c);
       BOOST_TEST((late_outcome == exact));
       c.replicas = 1;
       BOOST_TEST((train(stage_value<zero::Zero3>, c).weights == exact.weights));

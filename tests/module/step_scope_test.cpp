@@ -27,14 +27,6 @@ struct Layer {
                          zero::tensor("fixed", &Layer::fixed, {n}, zero::frozen));
   }
 };
-template <class T>
-struct Other {
-  zero::Tensor<T> weight;
-  static constexpr auto tensors(int n) {
-    return zero::tensors(zero::tensor("weight", &Other::weight, {n}));
-  }
-};
-
 auto make_model() {
   return zero::model(zero::unit<Table>("table", 3), zero::units<Layer>("layer", 2, 5),
                      zero::unit<Layer>("head", 4).reads("table"));
@@ -194,7 +186,7 @@ BOOST_AUTO_TEST_CASE(what_is_asked_of_a_unit_that_it_has_not_is_refused) {
   auto again = rank.module.begin_step();
   check_mentions(error_of([&] {
                    auto unit = again.forward(1);
-                   (void)unit.weights<Other>();
+                   (void)unit.weights<Table>();
                  }),
                  "unit 'layer.0' was asked for tensors of a kind that it neither is nor reads");
 }
