@@ -69,7 +69,7 @@ struct Made {
   }
   ModelShape model;
   Program program;
-  ScheduleMaker maker(stage_value<Zero3>);
+  ScheduleMaker maker{stage_value<Zero3>};
   Verifier verifier;
   Schedule schedule;
   std::vector<Step> copy;

@@ -242,14 +242,18 @@ BOOST_AUTO_TEST_CASE(memory_that_is_too_small_or_not_aligned_is_refused) {
   const Model model = model_of({"unit", 3, sizes({37})});
   const std::size_t bytes = zero::bytes_needed<zero::Zero3>(model, 1, sgd);
   const Block block(bytes + 64);
-  for (const auto& wrong :
-       {block.span().first(bytes - 1), block.span().subspan(4), block.span().first(1)}) {
+  const auto error_with = [&](std::span<std::byte> memory) {
     Setup setup;
-    setup.options.memory = wrong;
-    const std::string text = error_of([&] { train<zero::Zero3>(setup, model, sgd, {}); });
+    setup.options.memory = memory;
+    return error_of([&] { train<zero::Zero3>(setup, model, sgd, {}); });
+  };
+  for (const std::size_t less : {bytes - 1, std::size_t{1}}) {
+    const std::string text = error_with(block.span().first(less));
     BOOST_TEST(says(text, {"ContractError: ", std::to_string(bytes).c_str(), "bytes_needed"}),
                text);
   }
+  const std::string text = error_with(block.span().subspan(4));
+  BOOST_TEST(says(text, {"ContractError: ", "multiple of 64 bytes", "align it"}), text);
 }
 
 BOOST_AUTO_TEST_CASE(bytes_are_not_told_for_replicas_that_do_not_divide_the_ranks) {

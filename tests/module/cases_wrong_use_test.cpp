@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
           said.emplace_back(part, error_of([&] { (void)call(); }));
         };
         std::vector<float> two(2), five(5);
-        expect("max_micro_steps", [&] { return module.begin_step({.micro_steps = 0}); });
+        expect("at least one", [&] { return module.begin_step({.micro_steps = 0}); });
         expect("max_micro_steps", [&] { return module.begin_step({.micro_steps = 17}); });
         expect("'nothing'", [&] {
           module.read_weights("nothing", two);
