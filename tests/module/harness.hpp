@@ -154,7 +154,9 @@ template <class StageType, class T = float, class ModelType, class Optimizer, cl
 auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
   // The type without the stage, so that what is done with it is compiled once.
   using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
-  std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
+  // Ranks write side by side: not into the bits of a std::vector<bool>.
+  using Result = std::invoke_result_t<Body&, Module&>;
+  std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(setup.ranks);
   on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
     auto sharded = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
                                              setup.options);
