@@ -11,7 +11,8 @@
 
 namespace zero {
 
-/// A Module whose stage is proved at compile time, for every number of units past its period.
+/// A Module whose stage is proved at compile time, for every number of units up to past its
+/// period; the constructor proves the schedules of the actual model.
 template <class StageType, class ModelType, class OptimizerType, class Comm, class T>
 class ShardedModule : public Module<ModelType, OptimizerType, Comm, T> {
   static_assert(proven<StageType>);
