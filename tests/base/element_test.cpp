@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE element
-#define BOOST_TEST_DYN_LINK
 #include <algorithm>
 #include <bit>
 #include <boost/test/unit_test.hpp>
@@ -15,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 #include <zero/base/element.hpp>
+
+BOOST_AUTO_TEST_SUITE(element_test)
 
 using zero::bf16;
 using zero::DataType;
@@ -39,8 +39,6 @@ static_assert(fp16::from_bits(0x7E00) != fp16::from_bits(0x7E00));
 static_assert(zero::data_type<bf16> == DataType::bf16 && zero::data_type<double> == DataType::fp64);
 static_assert(zero::size_of(zero::data_type<float>) == sizeof(float));
 static_assert(zero::size_of(DataType::u64) == 8 && zero::size_of(DataType::fp16) == 2);
-
-namespace {
 
 /// A small binary floating point format, by its definition in IEEE 754 and with arithmetic of
 /// doubles only: nothing here looks at the bits of a float.
@@ -124,8 +122,6 @@ std::vector<float> dense_set() {
   return set;
 }
 
-}  // namespace
-
 using SmallTypes = std::tuple<bf16, fp16>;
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_pattern_has_its_value_and_comes_back, T, SmallTypes) {
@@ -203,3 +199,5 @@ BOOST_AUTO_TEST_CASE(the_data_types_have_different_names) {
   BOOST_TEST(names.size() == 5U);
   BOOST_TEST(names.count("bf16") == 1U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

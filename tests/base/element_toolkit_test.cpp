@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Compares bf16 and fp16 with the host functions of the CUDA toolkit; built where it is installed.
-#define BOOST_TEST_MODULE element_toolkit
-#define BOOST_TEST_DYN_LINK
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -13,7 +11,7 @@
 #include <tuple>
 #include <zero/base/element.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(element_toolkit_test)
 
 struct Bf16 {
   using Type = zero::bf16;
@@ -38,8 +36,6 @@ struct Fp16 {
 };
 
 using Types = std::tuple<Bf16, Fp16>;
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_pattern_has_the_same_float, Toolkit, Types) {
   int wrong = 0;
@@ -72,3 +68,5 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(floats_round_to_the_same_bits, Toolkit, Types) {
   BOOST_TEST(wrong == 0U);
   BOOST_TEST(compared > 16'000'000U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

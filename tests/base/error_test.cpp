@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE error
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <concepts>
 #include <stdexcept>
 #include <string>
 #include <zero/base/error.hpp>
 #include <zero/base/version.hpp>
+
+BOOST_AUTO_TEST_SUITE(error_test)
 
 static_assert(std::derived_from<zero::Error, std::runtime_error>);
 static_assert(std::derived_from<zero::ContractError, zero::Error>);
@@ -27,3 +27,5 @@ BOOST_AUTO_TEST_CASE(every_error_is_caught_as_one_type_and_keeps_its_text) {
   BOOST_TEST(text(zero::CommunicatorError("c")) == "c");
   BOOST_TEST(text(zero::TimeoutError("d")) == "d");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

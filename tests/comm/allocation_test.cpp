@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Collectives allocate nothing.
-#define BOOST_TEST_MODULE comm_allocation
-#define BOOST_TEST_DYN_LINK
-
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <vector>
 #include <zero/comm/run_threads.hpp>
 #include <zero/comm/self_communicator.hpp>
 
-#include "../device/counting_new.hpp"
+#include "../counting_new.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(allocation_test)
 
 template <class Comm>
 void one_of_each(const Comm& comm, zero::HostStream& stream, std::vector<float>& data) {
@@ -46,8 +43,6 @@ void count_allocations(const Comm& comm, zero::StreamMode mode, std::size_t& res
   comm.barrier();
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(no_collective_allocates_in_any_mode) {
   for (const auto mode :
        {zero::StreamMode::inline_run, zero::StreamMode::asynchronous, zero::StreamMode::shuffled}) {
@@ -61,3 +56,5 @@ BOOST_AUTO_TEST_CASE(no_collective_allocates_in_any_mode) {
     BOOST_TEST((counted == std::vector<std::size_t>(3)));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What ranks learn when one of them does something else, hangs, leaves or fails.
-#define BOOST_TEST_MODULE comm_failure
-#define BOOST_TEST_DYN_LINK
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -19,7 +16,7 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/comm/run_threads.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(failure_test)
 
 using namespace std::chrono_literals;
 using Comm = zero::ThreadCommunicator;
@@ -87,8 +84,6 @@ void check_disagreement(Even even, Odd odd, const std::vector<std::string>& part
     }
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(another_operation_is_an_error_on_every_rank_that_names_both) {
   check_disagreement(
@@ -326,3 +321,5 @@ BOOST_AUTO_TEST_CASE(nothing_ends_the_process_when_it_is_aborted_destroyed_or_mo
   all.clear();
   moved.abort("alone");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE mesh
-#define BOOST_TEST_DYN_LINK
-
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +9,7 @@
 #include <zero/comm/run_threads.hpp>
 #include <zero/comm/self_communicator.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(mesh_test)
 
 using Comm = zero::ThreadCommunicator;
 
@@ -21,8 +18,6 @@ std::vector<std::uint64_t> gathered(const Comm& comm, std::uint64_t mine) {
   comm.all_gather(&mine, all.data(), 1);
   return all;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(replicas_and_shards_are_where_the_formula_says) {
   struct Shape {
@@ -80,3 +75,5 @@ BOOST_AUTO_TEST_CASE(replicas_must_divide_the_ranks) {
     return std::string(error.what()).find("1 ranks do not make 2 replicas") != std::string::npos;
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

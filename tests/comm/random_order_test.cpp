@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Random sequences of collectives on random streams with random delays.
-#define BOOST_TEST_MODULE comm_random_order
-#define BOOST_TEST_DYN_LINK
-
 #include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
@@ -17,7 +14,7 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/comm/run_threads.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(random_order_test)
 
 using Comm = zero::ThreadCommunicator;
 using zero::StreamMode;
@@ -85,8 +82,6 @@ void check(StreamMode mode) {
   BOOST_TEST(sequences == 336U);
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(inline_streams_agree_in_336_random_sequences) {
   check(StreamMode::inline_run);
 }
@@ -98,3 +93,5 @@ BOOST_AUTO_TEST_CASE(asynchronous_streams_agree_in_336_random_sequences) {
 BOOST_AUTO_TEST_CASE(shuffled_streams_agree_in_336_random_sequences) {
   check(StreamMode::shuffled);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

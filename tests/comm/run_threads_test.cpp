@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE run_threads
-#define BOOST_TEST_DYN_LINK
-
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -14,7 +11,7 @@
 #include <vector>
 #include <zero/comm/run_threads.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(run_threads_test)
 
 using namespace std::chrono_literals;
 using Comm = zero::ThreadCommunicator;
@@ -32,8 +29,6 @@ struct Alive {
   Alive& operator=(const Alive&) = delete;
   std::atomic<int>& count;
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(each_rank_runs_once_on_a_thread_of_its_own) {
   std::vector<std::thread::id> ids(5);
@@ -145,3 +140,5 @@ BOOST_AUTO_TEST_CASE(a_rank_that_throws_with_work_on_its_streams_makes_nobody_wa
                       Own);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE self_communicator
-#define BOOST_TEST_DYN_LINK
-
 #include <array>
 #include <cstddef>
 #include <zero/comm/self_communicator.hpp>
+
+#include "conformance.hpp"
+
+BOOST_AUTO_TEST_SUITE(self_communicator_test)
 
 struct World {
   static constexpr std::array<std::size_t, 1> ranks = {1};
@@ -16,6 +17,8 @@ struct World {
   }
 };
 
-#include "conformance.hpp"
+#include "conformance_cases.hpp"
 
 static_assert(zero::Communicator<zero::SelfCommunicator>);
+
+BOOST_AUTO_TEST_SUITE_END()

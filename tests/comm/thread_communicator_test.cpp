@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE thread_communicator
-#define BOOST_TEST_DYN_LINK
-
 #include <array>
 #include <cstddef>
 #include <zero/comm/run_threads.hpp>
+
+#include "conformance.hpp"
+
+BOOST_AUTO_TEST_SUITE(thread_communicator_test)
 
 struct World {
   static constexpr std::array<std::size_t, 6> ranks = {1, 2, 3, 4, 5, 8};
@@ -15,6 +16,8 @@ struct World {
   }
 };
 
-#include "conformance.hpp"
+#include "conformance_cases.hpp"
 
 static_assert(zero::Communicator<zero::ThreadCommunicator>);
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE host_stream
-#define BOOST_TEST_DYN_LINK
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,7 +13,9 @@
 #include <vector>
 #include <zero/device/host_stream.hpp>
 
-namespace {
+#include "conformance.hpp"
+
+BOOST_AUTO_TEST_SUITE(host_stream_test)
 
 template <zero::StreamMode mode>
 struct HostMaker {
@@ -34,9 +34,7 @@ using Shuffled = HostMaker<zero::StreamMode::shuffled>;
 using Makers = std::tuple<Inline, Asynchronous, Shuffled>;
 using DeferredMakers = std::tuple<Asynchronous, Shuffled>;
 
-}  // namespace
-
-#include "conformance.hpp"
+#include "conformance_cases.hpp"
 
 using conformance::mentions;
 using conformance::milliseconds;
@@ -46,8 +44,6 @@ using zero::HostStream;
 using zero::StreamMode;
 
 BOOST_AUTO_TEST_SUITE(shuffled)
-
-namespace {
 
 /// Runs 3 streams of 6 tasks under a seed; returns the order as one letter per stream.
 std::string order_of(std::uint64_t seed) {
@@ -82,8 +78,6 @@ bool exchange(std::uint64_t seed, bool waits) {
   device.synchronize();
   return x == expected;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_order) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) BOOST_TEST(order_of(seed) == order_of(seed));
@@ -166,8 +160,6 @@ BOOST_AUTO_TEST_CASE(a_task_of_a_shuffled_device_must_not_wait) {
                         [](const auto& error) { return mentions(error, "'b'"); });
 }
 
-namespace {
-
 /// A rendezvous of all ranks, as a collective is: arrives once, then polls for the others.
 struct Meeting {
   std::atomic<int>* arrived;
@@ -179,8 +171,6 @@ struct Meeting {
     return *arrived >= expected;
   }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(ranks_on_threads_meet_in_polled_tasks, Maker, Makers) {
   constexpr int ranks = 3;
@@ -358,3 +348,5 @@ BOOST_AUTO_TEST_CASE(a_device_refuses_options_that_cannot_work) {
   BOOST_CHECK_THROW(HostDevice({.queue_capacity = 0}), zero::ContractError);
   BOOST_CHECK_THROW(HostDevice({.time_limit = milliseconds(0)}), zero::ContractError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

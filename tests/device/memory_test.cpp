@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE memory
-#define BOOST_TEST_DYN_LINK
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
@@ -12,6 +10,8 @@
 #include <zero/base/element.hpp>
 #include <zero/device/memory.hpp>
 
+BOOST_AUTO_TEST_SUITE(memory_test)
+
 using zero::Arena;
 using zero::HostMemory;
 using zero::MemoryKind;
@@ -19,8 +19,6 @@ using zero::MemoryKind;
 // A sanitizer ends the program when memory runs out, unless it is told not to.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
-
-namespace {
 
 bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 64 == 0; }
 
@@ -34,8 +32,6 @@ struct Buffers {
         slot(arena.take<zero::bf16>(MemoryKind::slots, 33)),
         control(arena.take<double>(MemoryKind::control, 3)) {}
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(host_memory_is_aligned_and_writable) {
   HostMemory memory;
@@ -110,3 +106,5 @@ BOOST_AUTO_TEST_CASE(a_block_that_is_not_aligned_is_refused) {
   alignas(64) std::array<std::byte, 128> block;
   BOOST_CHECK_THROW(Arena(block.data() + 8, 64), zero::ContractError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The command line, the text and the micro-batches of the GPT example.
-#define BOOST_TEST_MODULE gpt_command_line
-#define BOOST_TEST_DYN_LINK
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -14,7 +12,7 @@
 #include "gpt/options.hpp"
 #include "gpt/text.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(gpt_command_line_test)
 
 gpt::Options parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "program");
@@ -47,8 +45,6 @@ struct Folder {
     return (path / name).string();
   }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(values_stand_after_a_space_or_an_equals_sign) {
   const gpt::Options o = parse({"--ranks", "3", "--micro-steps=5", "--streams", "shuffled",
@@ -167,3 +163,5 @@ BOOST_AUTO_TEST_CASE(a_byte_is_drawn_with_its_chance) {
   BOOST_TEST(draw(0.68f) == 3);
   BOOST_TEST(draw(0.99999994f) == 3);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The hand-written passes of the GPT example against central differences and against each other.
-#define BOOST_TEST_MODULE gpt_gradients
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
@@ -14,7 +12,7 @@
 #include "gpt/text.hpp"
 #include "gpt/widen.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(gpt_gradients_test)
 
 using gpt::Size;
 
@@ -105,8 +103,6 @@ gpt::Batch some_bytes(const gpt::Config& c, Size count = sequences) {
 struct Threads {
   Threads() { openblas_set_num_threads(1); }
 };
-
-}  // namespace
 
 BOOST_GLOBAL_FIXTURE(Threads);
 
@@ -253,3 +249,5 @@ BOOST_AUTO_TEST_CASE(narrow_weights_are_widened_tensor_by_tensor) {
     if (wide.down[i] != static_cast<float>(narrow.blocks[1].down[i])) BOOST_ERROR("differs");
   BOOST_TEST(wide.attention_norm[3] == static_cast<float>(narrow.blocks[1].attention_norm[3]));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Whole trainings of a tiny GPT: the same bits in all stages, and what the report says of them.
-#define BOOST_TEST_MODULE gpt_training
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "../device/counting_new.hpp"
+#include "../counting_new.hpp"
 #include "gpt/report.hpp"
 #include "gpt/trainer.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(gpt_training_test)
 
 gpt::Options tiny(zero::StreamMode streams) {
   gpt::Options o;
@@ -52,8 +50,6 @@ std::vector<gpt::Training> train_all(const gpt::Options& o) {
 
 constexpr zero::StreamMode modes[] = {zero::StreamMode::inline_run, zero::StreamMode::asynchronous,
                                       zero::StreamMode::shuffled};
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(
     losses_have_the_same_bits_and_bytes_are_as_predicted_in_all_stages_and_streams) {
@@ -169,3 +165,5 @@ BOOST_AUTO_TEST_CASE(the_report_says_what_differs_and_shows_every_figure_twice) 
         "\"all_reduce\": {\"predicted\": 23, \"measured\": 23}", "\"step_ms\": 0"})
     BOOST_TEST(json.str().find(part) != std::string::npos, part);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

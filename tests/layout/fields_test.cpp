@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE fields
-
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
@@ -13,6 +10,8 @@
 #include <zero/base/error.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/tensor.hpp>
+
+BOOST_AUTO_TEST_SUITE(fields_test)
 
 using zero::Shape;
 using zero::Tensor;
@@ -154,3 +153,5 @@ BOOST_AUTO_TEST_CASE(a_member_given_twice_is_refused) {
       },
       "'a' and 'b' are bound to the same member");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

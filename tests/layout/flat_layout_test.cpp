@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE flat_layout
-
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
@@ -11,6 +8,8 @@
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/layout/flat_layout.hpp>
+
+BOOST_AUTO_TEST_SUITE(flat_layout_test)
 
 using zero::FlatLayout;
 using zero::Piece;
@@ -199,3 +198,5 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_64_bits_is_refused) {
   refuses([&] { return FlatLayout(Sizes{1}, 8, huge); }, "2^58");
   refuses([&] { return FlatLayout(Sizes{1}, limit, 2); }, "2^58");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

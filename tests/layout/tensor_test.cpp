@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE tensor
-
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +7,8 @@
 #include <type_traits>
 #include <zero/base/error.hpp>
 #include <zero/layout/tensor.hpp>
+
+BOOST_AUTO_TEST_SUITE(tensor_test)
 
 using zero::Shape;
 using zero::Tensor;
@@ -91,3 +90,5 @@ BOOST_AUTO_TEST_CASE(a_product_beyond_63_bits_is_refused) {
 BOOST_AUTO_TEST_CASE(more_than_four_dimensions_are_refused) {
   refuses([] { return Shape{1, 2, 3, 4, 5}; }, "5 were given");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

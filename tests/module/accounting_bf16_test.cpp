@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Bytes held and sent are what the formulas say, with weights of bf16.
-#define BOOST_TEST_MODULE accounting_bf16
-#define BOOST_TEST_DYN_LINK
 #include "accounting_cases.hpp"
+
+BOOST_AUTO_TEST_SUITE(accounting_bf16_test)
 
 using accounting::check_hybrid;
 using accounting::check_stage;
@@ -19,3 +19,5 @@ BOOST_AUTO_TEST_CASE(bytes_of_bf16_are_as_predicted_with_replicas_that_gather_on
   check_hybrid<zero::HybridOf<zero::Zero2>, bf16>("HybridOf<Zero2> of bf16");
   check_hybrid<zero::HybridOf<zero::Ddp>, bf16>("HybridOf<Ddp> of bf16");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

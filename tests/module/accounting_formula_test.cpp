@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Bytes held follow the formulas of the ZeRO paper, and an allocator that counts sees the same.
-#define BOOST_TEST_MODULE accounting_formula
-#define BOOST_TEST_DYN_LINK
-#include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <new>
 
+#include "../counting_new.hpp"
 #include "grid.hpp"
 
-// GCC takes the pair of malloc and free below for a mismatch when it inlines only one of them.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-
-static std::atomic<std::size_t> aligned_bytes{0};
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  aligned_bytes += bytes;
-  const auto align = static_cast<std::size_t>(alignment);
-  if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align))
-    return pointer;
-  throw std::bad_alloc();
-}
-// A sanitizer has one of its own, which would not call the other.
-void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  try {
-    return operator new(bytes, alignment);
-  } catch (const std::bad_alloc&) { return nullptr; }
-}
-void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }
-void operator delete(void* pointer, std::size_t, std::align_val_t) noexcept { std::free(pointer); }
+BOOST_AUTO_TEST_SUITE(accounting_formula_test)
 
 using zero::bf16;
 using zero::BytesHeld;
-
-namespace {
 
 template <class T>
 struct Layer {
@@ -105,8 +79,6 @@ void check_formula(std::size_t whole, std::size_t over_ranks, std::size_t param_
   }
 }
 
-}  // namespace
-
 // Source: Rajbhandari et al., ZeRO, 2020, section 3.1 and figure 1; gradients are fp32 here.
 BOOST_AUTO_TEST_CASE(fp32_takes_16_bytes_an_element_of_which_stages_shard_8_12_and_16) {
   check_formula<zero::Ddp, float>(16, 0, 0, 0);
@@ -130,3 +102,5 @@ BOOST_AUTO_TEST_CASE(an_allocator_that_counts_sees_the_bytes_that_are_held) {
   check_allocator<zero::Zero3, float>();
   check_allocator<zero::Zero3, bf16>();
 }
+
+BOOST_AUTO_TEST_SUITE_END()

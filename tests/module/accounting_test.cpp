@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Bytes held and sent are what the formulas say, with weights of fp32.
-#define BOOST_TEST_MODULE accounting
-#define BOOST_TEST_DYN_LINK
 #include "accounting_cases.hpp"
+
+BOOST_AUTO_TEST_SUITE(accounting_test)
 
 using accounting::check_hybrid;
 using accounting::check_stage;
@@ -29,3 +29,5 @@ BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_other_options) {
             ShardParams<ParamsOptions{3, 2, 0, zero::keep_all}>>,
       float>("late gradients, far prefetch, all kept");
 }
+
+BOOST_AUTO_TEST_SUITE_END()

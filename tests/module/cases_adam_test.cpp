@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Moments, counters and decay belong to named tensors, in every stage and on any number of ranks.
-#define BOOST_TEST_MODULE cases_adam
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_adam_test)
 
-namespace {
+using namespace harness;
 
 const zero::AdamW adam{.learning_rate = 0.1F, .weight_decay = 0};
 
@@ -95,8 +93,6 @@ std::vector<Saved> load_and_save(const Setup& setup, const Model& model, const S
     return save(module);
   });
 }
-
-}  // namespace
 
 // B51
 BOOST_AUTO_TEST_CASE(tiny_models_train_alike_in_all_stages_on_one_to_five_ranks) {
@@ -346,3 +342,5 @@ BOOST_AUTO_TEST_CASE(all_elements_of_matrices_move) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

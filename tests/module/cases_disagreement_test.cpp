@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Ranks that differ in model, stage, steps or calls: an error on all ranks, never a hang.
-#define BOOST_TEST_MODULE cases_disagreement
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_disagreement_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 const Model& four_units() {
@@ -27,8 +25,6 @@ std::vector<std::string> errors_on_ranks(std::size_t ranks, std::chrono::millise
   });
   return errors;
 }
-
-}  // namespace
 
 // B101
 BOOST_AUTO_TEST_CASE(ranks_that_evaluate_a_different_number_of_batches_get_an_error) {
@@ -166,3 +162,5 @@ BOOST_AUTO_TEST_CASE(ranks_that_make_different_calls_get_an_error) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,8 +2,6 @@
 // Copyright The zero authors
 // Whatever fails, and wherever: no hang, no crash, one clear error, and a retry that equals a fresh
 // start.
-#define BOOST_TEST_MODULE cases_failure
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <memory>
@@ -14,9 +12,9 @@
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_failure_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 const Model& four_units() {
@@ -35,8 +33,6 @@ std::vector<std::string> errors_on_ranks(std::size_t ranks, std::chrono::millise
   });
   return errors;
 }
-
-}  // namespace
 
 // B94
 BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) {
@@ -365,3 +361,5 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_not_finished_leaves_no_trace) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,15 +2,13 @@
 // Copyright The zero authors
 // Gradients are the average over ranks of the sum over micro-steps, in every stage and on every
 // mesh.
-#define BOOST_TEST_MODULE cases_gradients
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_gradients_test)
 
-namespace {
+using namespace harness;
 
 /// lr 1 and weights that start at 0: minus the sum of all gradients that were applied.
 const zero::Sgd sgd{.learning_rate = 1};
@@ -30,8 +28,6 @@ void every_element_moves(const Setup& setup, const Model& model, const Plan& pla
     }
   });
 }
-
-}  // namespace
 
 // B01
 BOOST_AUTO_TEST_CASE(one_rank_adds_six_micro_steps_to_six) {
@@ -146,3 +142,5 @@ BOOST_AUTO_TEST_CASE(the_length_of_a_window_may_change_from_step_to_step) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

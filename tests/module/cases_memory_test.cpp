@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What a rank holds is a formula: no allocation after construction, no growth with depth or steps.
-#define BOOST_TEST_MODULE cases_memory
-#define BOOST_TEST_DYN_LINK
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "../device/counting_new.hpp"
+#include "../counting_new.hpp"
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_memory_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
@@ -52,8 +50,6 @@ void plain_step(Module& module, std::size_t micro_steps) {
   }
   (void)step.finish();
 }
-
-}  // namespace
 
 // B87
 BOOST_AUTO_TEST_CASE(the_temporary_part_does_not_grow_with_the_depth_of_the_model) {
@@ -271,3 +267,5 @@ BOOST_AUTO_TEST_CASE(a_model_beyond_all_counting_is_refused) {
   const std::string text = error_of([&] { train<zero::Zero2>(Setup{}, model, sgd, {}); });
   BOOST_TEST(says(text, {"ContractError: ", "2^58"}), text);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What a step does is the same on every mesh of replicas and shards.
-#define BOOST_TEST_MODULE cases_meshes
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_meshes_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
@@ -19,8 +17,6 @@ struct Shape {
 std::ostream& operator<<(std::ostream& out, Shape shape) {
   return out << shape.replicas << " x " << shape.ranks / shape.replicas;
 }
-
-}  // namespace
 
 // B01
 BOOST_AUTO_TEST_CASE(four_replicas_of_a_shard_group_of_one_add_six_micro_steps_to_six) {
@@ -149,3 +145,5 @@ BOOST_AUTO_TEST_CASE(replicas_that_do_not_divide_the_ranks_are_refused) {
     BOOST_TEST(says(text, {"ContractError: ", "4 ranks"}), text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

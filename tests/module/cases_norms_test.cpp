@@ -2,17 +2,15 @@
 // Copyright The zero authors
 // The norm is that of the true gradient, each element counted once; clipping and skipping follow
 // it.
-#define BOOST_TEST_MODULE cases_norms
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_norms_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -46,8 +44,6 @@ void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
     }
   });
 }
-
-}  // namespace
 
 // B20
 BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_average_and_the_same_on_all_ranks) {
@@ -233,3 +229,5 @@ BOOST_AUTO_TEST_CASE(a_divisor_or_limit_that_is_none_is_refused) {
     BOOST_TEST(says(text_of({.max_norm = limit}), {"ContractError: ", "max_norm"}));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

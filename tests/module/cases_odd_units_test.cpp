@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Units that are tied, frozen, without tensors, or not run in some steps.
-#define BOOST_TEST_MODULE cases_odd_units
-#define BOOST_TEST_DYN_LINK
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_odd_units_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
@@ -33,8 +31,6 @@ void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
 bool among(std::size_t unit, std::initializer_list<std::size_t> units) {
   return std::find(units.begin(), units.end(), unit) != units.end();
 }
-
-}  // namespace
 
 // B58
 BOOST_AUTO_TEST_CASE(a_unit_that_is_left_out_of_one_step_is_neither_moved_nor_kept) {
@@ -358,3 +354,5 @@ BOOST_AUTO_TEST_CASE(the_units_that_ran_are_those_that_the_plan_names) {
     BOOST_TEST(same_bits(rank.weights, {-1, 0, -1}));
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

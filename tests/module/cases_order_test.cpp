@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Evaluation in any place changes no bit; wrong orders are refused and the step goes on.
-#define BOOST_TEST_MODULE cases_order
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_order_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
 float inexact(const Place& p) {
   return std::sin(static_cast<float>(p.rank * 7 + p.element * 3 + p.unit + p.tensor + 5 * p.step));
 }
-
-}  // namespace
 
 // B68
 BOOST_AUTO_TEST_CASE(forward_in_step_k_sees_the_weights_after_k_steps) {
@@ -200,3 +196,5 @@ BOOST_AUTO_TEST_CASE(units_in_a_wrong_order_are_refused_and_the_step_goes_on) {
     }
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

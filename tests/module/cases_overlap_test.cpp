@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Neither delays, nor the number of slots, nor the order of streams changes a bit.
-#define BOOST_TEST_MODULE cases_overlap
-#define BOOST_TEST_DYN_LINK
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -10,9 +8,9 @@
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_overlap_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
@@ -105,8 +103,6 @@ std::vector<WatchedOutcome> train_watched(const Setup& setup, const Model& model
 float inexact(const Place& p) {
   return std::sin(static_cast<float>(p.rank * 7 + p.element * 3 + p.unit + p.tensor + 5 * p.step));
 }
-
-}  // namespace
 
 // B73
 BOOST_AUTO_TEST_CASE(all_ranks_issue_the_same_collectives_in_the_same_order_in_every_run) {
@@ -230,3 +226,5 @@ BOOST_AUTO_TEST_CASE(a_view_that_outlives_its_scope_shows_poison) {
     BOOST_TEST(std::isnan(kept));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

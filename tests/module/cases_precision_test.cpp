@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Weights that compute in bf16 or fp16 follow fp32 masters; gradients are summed in fp32.
-#define BOOST_TEST_MODULE cases_precision
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_precision_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
@@ -33,8 +31,6 @@ void everywhere(const Model& model, const zero::Sgd& optimizer, const Plan& plan
   }
   check.template operator()<zero::Zero3>("stage 3", 1);
 }
-
-}  // namespace
 
 // B64
 BOOST_AUTO_TEST_CASE(small_gradients_survive_beside_large_ones) {
@@ -162,3 +158,5 @@ BOOST_AUTO_TEST_CASE(every_tensor_that_a_unit_shows_is_aligned_to_sixteen_bytes)
   }
   check.operator()<zero::Hybrid, zero::bf16>(4, 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Any sizes on any number of ranks: empty shards, empty tensors, padding that nobody sees.
-#define BOOST_TEST_MODULE cases_shards_and_padding
-#define BOOST_TEST_DYN_LINK
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_shards_and_padding_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1, .momentum = 1};
 
 float rank_and_one(const Place& p) { return static_cast<float>(p.rank + 1); }
-
-}  // namespace
 
 // B49: with ModuleOptions::poison all padding is NaN, in weights, masters, moments, gradients,
 // slots.
@@ -189,3 +185,5 @@ BOOST_AUTO_TEST_CASE(collectives_of_no_elements_return_and_unequal_counts_are_an
       BOOST_TEST(says(text, {"CommunicatorError: ", "rank 2"}), text);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

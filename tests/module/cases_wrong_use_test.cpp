@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Every wrong use is refused with one sentence that says what to do, and the module goes on.
-#define BOOST_TEST_MODULE cases_wrong_use
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 
 #include "harness.hpp"
 
-using namespace harness;
+BOOST_AUTO_TEST_SUITE(cases_wrong_use_test)
 
-namespace {
+using namespace harness;
 
 const zero::Sgd sgd{.learning_rate = 1};
 const Model& four_units() {
   static const Model model = model_of({"unit", 4, sizes({5, 2})});
   return model;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
   const auto check = [&]<class Stage>(const char* stage, std::size_t replicas) {
@@ -159,3 +155,5 @@ BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
   check.operator()<zero::Zero1>("stage 1", 1);
   check.operator()<zero::Hybrid>("hybrid", 2);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

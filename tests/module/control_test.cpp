@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE control
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
@@ -9,10 +7,10 @@
 #include <vector>
 #include <zero/module/control.hpp>
 
+BOOST_AUTO_TEST_SUITE(control_test)
+
 using zero::Control;
 using zero::Op;
-
-namespace {
 
 constexpr std::size_t units = 3, tensors = 4, groups = 3;
 constexpr double unlimited = std::numeric_limits<double>::infinity();
@@ -75,8 +73,6 @@ std::string error_of(F f) {
 bool mentions(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(the_block_holds_all_notes_in_an_equal_part_for_each_rank) {
   for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
@@ -247,3 +243,5 @@ BOOST_AUTO_TEST_CASE(a_divisor_or_limit_that_makes_no_sense_is_refused) {
     BOOST_TEST(mentions(error, "max_norm is"), error);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

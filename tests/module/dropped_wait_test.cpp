@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // No wait of a schedule can be left out: some order of the streams then trains something else.
-#define BOOST_TEST_MODULE dropped_wait
-#define BOOST_TEST_DYN_LINK
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
 #include "grid.hpp"
+
+BOOST_AUTO_TEST_SUITE(dropped_wait_test)
 
 using zero::Index;
 using zero::make_schedule;
@@ -18,8 +18,6 @@ using zero::Space;
 using zero::Step;
 using zero::StreamId;
 using zero::ThreadCommunicator;
-
-namespace {
 
 using Bits = std::vector<std::uint32_t>;
 
@@ -260,8 +258,6 @@ void check_waits(const char* stage, const grid::Shapes& shapes, std::size_t repl
                            << " orders");
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(each_wait_of_zero3_is_needed) {
   check_waits<zero::Zero3>("Zero3", grid::models[3], 1, 1);
   check_waits<zero::Zero3>("Zero3, two micro-steps", grid::models[3], 1, 2);
@@ -279,3 +275,5 @@ BOOST_AUTO_TEST_CASE(each_wait_of_ddp_is_needed) {
 BOOST_AUTO_TEST_CASE(each_wait_of_hybrid_is_needed) {
   check_waits<zero::Hybrid>("Hybrid", grid::models[3], 2, 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

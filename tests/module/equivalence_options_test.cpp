@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Options of policies, replicas and turns change no bit of what is trained.
-#define BOOST_TEST_MODULE equivalence_options
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <set>
 
 #include "grid.hpp"
+
+BOOST_AUTO_TEST_SUITE(equivalence_options_test)
 
 using grid::Case;
 using grid::Outcome;
@@ -22,8 +22,6 @@ using zero::stage_value;
 using zero::StageValue;
 using zero::StreamMode;
 using zero::UserCode;
-
-namespace {
 
 template <GradsOptions Grads>
 inline constexpr StageValue zero2 = stage_value<Stage<ShardOptimizer<>, ShardGrads<Grads>>>;
@@ -94,8 +92,6 @@ void check_all(Case c, const std::vector<StageValue>& stages, const Outcome& exp
   }
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(each_option_makes_another_schedule) {
   std::set<std::uint64_t> hashes;
   for (const StageValue& stage : with_params) {
@@ -147,3 +143,5 @@ BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_o
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Stages 0 to 3 train the same bits.
-#define BOOST_TEST_MODULE equivalence
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 
 #include "grid.hpp"
+
+BOOST_AUTO_TEST_SUITE(equivalence_test)
 
 using grid::Case;
 using grid::Outcome;
@@ -16,8 +16,6 @@ using zero::UserCode;
 using zero::Zero1;
 using zero::Zero2;
 using zero::Zero3;
-
-namespace {
 
 const std::vector<std::size_t> worlds{1, 2, 3, 4, 5, 8};
 
@@ -41,8 +39,6 @@ void check_all_stages(const Case& c) {
   check_equal(c, "Zero3", train<Zero3>(c), expected);
   check_reference(c, expected);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(with_one_micro_step_all_stages_train_the_same_bits_and_a_reference_agrees) {
   for (const grid::Shapes& shapes : grid::models) {
@@ -111,3 +107,5 @@ BOOST_AUTO_TEST_CASE(a_hundred_random_orders_of_the_streams_change_no_bit) {
     check_equal(c, "Zero3", train<Zero3>(c), expected);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE parameter_table
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
 #include <zero/module/parameter_table.hpp>
 
+BOOST_AUTO_TEST_SUITE(parameter_table_test)
+
 using zero::ParameterTable;
 using zero::Shape;
 using zero::Tensor;
-
-namespace {
 
 struct Width {
   int width = 6;
@@ -60,8 +58,6 @@ std::string error_of(F f) {
 bool mentions(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(names_are_unit_and_tensor_in_the_order_of_the_model) {
   std::vector<std::string> names;
@@ -173,3 +169,5 @@ BOOST_AUTO_TEST_CASE(the_table_is_a_pure_function_of_the_ranks) {
     }
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

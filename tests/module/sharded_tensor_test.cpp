@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_MODULE sharded_tensor
-#define BOOST_TEST_DYN_LINK
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
@@ -13,13 +11,13 @@
 #include <zero/comm/self_communicator.hpp>
 #include <zero/module/sharded_tensor.hpp>
 
+BOOST_AUTO_TEST_SUITE(sharded_tensor_test)
+
 using zero::Accumulate;
 using zero::Reduction;
 using zero::Shape;
 using zero::ShardedTensor;
 using zero::ThreadCommunicator;
-
-namespace {
 
 const std::vector<Shape> shapes{{}, {0}, {1}, {2}, {3}, {1, 7, 5}, {4, 4}, {57}, {1000, 3}};
 const std::vector<std::size_t> worlds{1, 2, 3, 4, 5, 8};
@@ -69,8 +67,6 @@ std::string error_of(F f) {
   } catch (const zero::ContractError& error) { return error.what(); }
   return "no error";
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(shards_are_equal_but_for_the_end_and_together_are_the_tensor) {
   for_each_size([](std::size_t world, const Shape& shape) {
@@ -158,3 +154,5 @@ BOOST_AUTO_TEST_CASE(a_buffer_of_the_wrong_size_is_refused_with_both_sizes) {
   const std::string assign = error_of([&] { tensor.assign(buffer); });
   BOOST_TEST(assign.find("expected 5 elements, got 7") != std::string::npos, assign);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

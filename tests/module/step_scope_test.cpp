@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The scopes of steps and units: the order that they allow, and what they say of any other.
-#define BOOST_TEST_MODULE step_scope
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <stdexcept>
 #include <string>
@@ -10,7 +8,7 @@
 #include <vector>
 #include <zero/zero.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(step_scope_test)
 
 template <class T>
 struct Table {
@@ -81,8 +79,6 @@ std::string error_of(F f) {
 void check_mentions(const std::string& text, const char* part) {
   BOOST_TEST(text.find(part) != std::string::npos, '"' << text << "\" does not mention: " << part);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(scopes_can_neither_be_copied_nor_moved) {
   using Module = decltype(OneRank::module);
@@ -406,3 +402,5 @@ BOOST_AUTO_TEST_CASE(a_backward_without_gradient_leaves_its_tensors_alone) {
   BOOST_TEST(rank.module.counter("layer.1.weight") == 0);
   BOOST_TEST(rank.module.counter("head.weight") == 1);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE adamw
-
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +8,10 @@
 #include <vector>
 #include <zero/optim/adamw.hpp>
 #include <zero/optim/update.hpp>
+
+#include "conformance.hpp"
+
+BOOST_AUTO_TEST_SUITE(adamw_test)
 
 struct Plain {
   static zero::AdamW make() { return {}; }
@@ -22,7 +23,7 @@ struct Fast {
 };
 using Models = std::tuple<Plain, Fast>;
 
-#include "conformance.hpp"
+#include "conformance_cases.hpp"
 
 // The rule for one element is a constant expression.
 constexpr bool moves_in_the_compiler() {
@@ -123,3 +124,5 @@ BOOST_AUTO_TEST_CASE(the_square_root_is_that_of_the_standard_library) {
   }
   BOOST_TEST(wrong == 0U);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE cast
-
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -12,6 +9,8 @@
 #include <vector>
 #include <zero/base/element.hpp>
 #include <zero/optim/cast.hpp>
+
+BOOST_AUTO_TEST_SUITE(cast_test)
 
 using Narrow = std::tuple<zero::bf16, zero::fp16>;
 
@@ -66,3 +65,5 @@ BOOST_AUTO_TEST_CASE(float_to_float_is_a_copy_of_the_bits) {
 
 static_assert(zero::Cast<zero::bf16>::element(1.5F).bits == 0x3FC0);
 static_assert(zero::Cast<float>::element(zero::fp16(0.5F)) == 0.5F);
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE sgd
-
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstddef>
@@ -15,6 +12,10 @@
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/update.hpp>
 
+#include "conformance.hpp"
+
+BOOST_AUTO_TEST_SUITE(sgd_test)
+
 struct Plain {
   static zero::Sgd make() { return {.learning_rate = 0.3, .weight_decay = 0.1F}; }
 };
@@ -23,7 +24,7 @@ struct Momentum {
 };
 using Models = std::tuple<Plain, Momentum>;
 
-#include "conformance.hpp"
+#include "conformance_cases.hpp"
 
 constexpr bool moves_in_the_compiler() {
   float weight = 5, m = 2;
@@ -83,3 +84,5 @@ BOOST_AUTO_TEST_CASE(an_empty_function_is_no_learning_rate) {
   BOOST_CHECK_THROW(zero::LearningRate(static_cast<float (*)(std::int64_t)>(nullptr)),
                     zero::ContractError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

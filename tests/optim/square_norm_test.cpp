@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE square_norm
-
 #include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -11,6 +8,8 @@
 #include <limits>
 #include <vector>
 #include <zero/optim/square_norm.hpp>
+
+BOOST_AUTO_TEST_SUITE(square_norm_test)
 
 using zero::square_norm;
 
@@ -65,3 +64,5 @@ BOOST_AUTO_TEST_CASE(one_element_that_is_not_finite_is_seen_wherever_it_lies) {
     values[i] = 1;
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

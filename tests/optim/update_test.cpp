@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#define BOOST_TEST_DYN_LINK
-#define BOOST_TEST_MODULE update
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,6 +11,8 @@
 #include <zero/base/element.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/update.hpp>
+
+BOOST_AUTO_TEST_SUITE(update_test)
 
 const auto c = zero::Sgd{.learning_rate = 1}.coefficients(1, 0, true);
 
@@ -106,3 +105,5 @@ BOOST_AUTO_TEST_CASE(an_array_of_more_than_2_to_the_31_elements_is_updated_to_it
     BOOST_REQUIRE(master.data()[i] == (i < rest ? -rounds - 1 : -rounds));
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The picture of a schedule is well-formed XML with one box for each step that took time.
-#define BOOST_TEST_MODULE timeline_svg
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cctype>
 #include <sstream>
@@ -13,7 +11,7 @@
 #include <zero/policy/make_schedule.hpp>
 #include <zero/policy/stages.hpp>
 
-namespace {
+BOOST_AUTO_TEST_SUITE(timeline_svg_test)
 
 /// What is wrong with the text as XML, as far as these pictures need it; empty if nothing is.
 std::string fault(std::string_view xml) {
@@ -100,8 +98,6 @@ std::string draw(const zero::Schedule& made, std::span<const zero::Span> spans, 
 }
 std::string number(std::size_t unit) { return "unit " + std::to_string(unit); }
 
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(the_checker_of_this_test_finds_faults) {
   BOOST_TEST(fault("<a><b c=\"1\"/>x &lt; y</a>\n") == "");
   for (const char* wrong : {"<a>", "<a></b>", "<a>&</a>", "<a b=1/>", "<a b=\"<\"/>", "<a/><b/>",
@@ -181,3 +177,5 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_did_not_run_and_steps_of_any_length_make_a_
     BOOST_TEST(count(svg, " ms</text>") <= 20U);
   }
 }
+
+BOOST_AUTO_TEST_SUITE_END()

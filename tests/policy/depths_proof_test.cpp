@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // R1 to R10 for stage 3 with all prefetch depths and ways to keep units. Compiling is passing.
-#define BOOST_TEST_MODULE depths_proof
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/policy/proof.hpp>
 
 #include "../schedule/stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(depths_proof_test)
 
 using namespace tested;
 
@@ -19,3 +19,5 @@ static_assert(proven<Deep<1, 1, 0>, 8, 3> && proven<Deep<2, 1, 2>, 8, 3> && prov
 BOOST_AUTO_TEST_CASE(stage_3_obeys_all_rules_at_every_depth) {
   BOOST_TEST((units_to_prove<Deep<3>> > units_to_prove<Zero3>));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // One schedule after the other is made, verified and hashed in the storage of the first.
-#define BOOST_TEST_MODULE make_schedule
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/policy/make_schedule.hpp>
 #include <zero/schedule/hash.hpp>
 #include <zero/schedule/verify.hpp>
 
-#include "../device/counting_new.hpp"
+#include "../counting_new.hpp"
 #include "../schedule/stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(make_schedule_test)
 
 using namespace tested;
 
@@ -84,3 +84,5 @@ BOOST_AUTO_TEST_CASE(a_program_that_computes_nonsense_breaks_rule_8) {
   without_update.updates = false;
   BOOST_TEST((verify(make_schedule<Zero3>(ModelShape(2), without_update)).rule == Rule::order));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,8 +2,6 @@
 // Copyright The zero authors
 // Any number of units: every stage is verified for many, and what happens to a unit is shown not to
 // depend on how many units there are, but at the two ends. So a proof for few units speaks for all.
-#define BOOST_TEST_MODULE periodic
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <string>
@@ -11,9 +9,10 @@
 
 #include "../schedule/stages.hpp"
 
+BOOST_AUTO_TEST_SUITE(periodic_test)
+
 using namespace tested;
 
-namespace {
 /// What happens to each unit, as text: steps, their waits relative to it, and modes; no slots.
 std::vector<std::string> lives(const Schedule& s) {
   const int n = static_cast<int>(s.model.units());
@@ -48,7 +47,6 @@ std::size_t ends(const std::vector<std::string>& life) {
   }
   return life.size();
 }
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(every_stage_obeys_all_rules_for_1_to_64_units) {
   Verifier verifier;
@@ -89,3 +87,5 @@ BOOST_AUTO_TEST_CASE(units_live_alike_but_near_the_ends_however_many_there_are) 
     BOOST_TEST(repeats, name);
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

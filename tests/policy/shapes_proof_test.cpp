@@ -2,12 +2,12 @@
 // Copyright The zero authors
 // R1 to R10 for the named stages on other models and programs than a chain that trains. Compiling
 // is passing.
-#define BOOST_TEST_MODULE shapes_proof
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/policy/proof.hpp>
 
 #include "../schedule/stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(shapes_proof_test)
 
 using namespace tested;
 
@@ -55,3 +55,5 @@ static_assert(all_shapes<Hybrid> && all_programs<Hybrid>);
 BOOST_AUTO_TEST_CASE(the_named_stages_obey_all_rules_on_other_models_and_programs) {
   BOOST_TEST((rule_of<Zero3>(tied, forwards_first, 4, 3) == Rule::none));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

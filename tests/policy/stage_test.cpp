@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // How policies are put together.
-#define BOOST_TEST_MODULE stage
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <zero/policy/proof.hpp>
 
 #include "../schedule/stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(stage_test)
 
 using namespace tested;
 
@@ -24,7 +24,6 @@ static_assert(Zero3::slots<Parameters>().grows && !Zero3::slots<Gradients>().gro
 static_assert(units_to_prove<Zero3> == 5 && units_to_prove<Mixed> == 7);
 static_assert(ShardPolicy<TakeTurns> && !ShardPolicy<int>);
 
-namespace {
 std::string calls;
 template <char Name>
 struct Noting {
@@ -45,7 +44,6 @@ struct Asking {
     calls += " again in " + show(s.next_use(unit)) + (s.last_backward(unit) ? " last, " : ", ");
   }
 };
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(policies_nest_like_scopes) {
   calls.clear();
@@ -118,3 +116,5 @@ BOOST_AUTO_TEST_CASE(slots_do_not_grow_with_depth_of_the_model) {
   BOOST_TEST(extent(s, Space::params_whole) == 2u);
   BOOST_TEST(extent(s, Space::grads_whole) == 2u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,12 +2,12 @@
 // Copyright The zero authors
 // R1 to R10 for replicated stages, deferred reductions and policies of a user. Compiling is
 // passing.
-#define BOOST_TEST_MODULE variants_proof
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/policy/proof.hpp>
 
 #include "../schedule/stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(variants_proof_test)
 
 using namespace tested;
 
@@ -19,3 +19,5 @@ static_assert(proven<HybridOf<NoSync>> && proven<HybridOf<Mixed>>);
 BOOST_AUTO_TEST_CASE(replicated_deferred_and_user_stages_obey_all_rules) {
   BOOST_TEST((HybridOf<Zero3>::traits == Hybrid::traits));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Formulas of the literature, asked of the schedule at compile time.
-#define BOOST_TEST_MODULE cost
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/schedule/cost.hpp>
 #include <zero/schedule/verify.hpp>
 
 #include "stages.hpp"
 
+BOOST_AUTO_TEST_SUITE(cost_test)
+
 using namespace tested;
 
-namespace {
 constexpr std::size_t units = 12, ranks = 8, group = 8000, model = units * group;
 constexpr std::size_t elements(std::size_t) { return group; }
 
@@ -142,7 +141,6 @@ static_assert(time_of<Tuned<0, 2>>(false) <= compute + ends);
 static_assert(time_of<Tuned<0, 2>>(true) > time_of<Tuned<0, 2>>(false) + 7 * comm);
 static_assert(time_of<Tuned<0, 1>>(false) > time_of<Tuned<0, 2>>(false) + 7 * comm);
 static_assert(time_of<Tuned<2, 3>>(true) == time_of<Tuned<1, 2>>(true));
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(traffic_and_memory_equal_the_formulas_of_the_literature) {
   BOOST_TEST(total<Zero3>() == 3 * once - once / units);
@@ -169,3 +167,5 @@ BOOST_AUTO_TEST_CASE(a_timeline_respects_streams_and_waits) {
     BOOST_TEST(wrong == 0u, name);
   });
 }
+
+BOOST_AUTO_TEST_SUITE_END()

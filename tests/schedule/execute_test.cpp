@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The executor issues exactly the schedule, whoever owns the loop.
-#define BOOST_TEST_MODULE execute
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
 #include <zero/schedule/execute.hpp>
 
-#include "../device/counting_new.hpp"
+#include "../counting_new.hpp"
 #include "stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(execute_test)
 
 using namespace tested;
 
-namespace {
 struct Log {
   std::vector<std::string> lines;
   void wait(StreamId stream, std::uint32_t index) {
@@ -56,7 +55,6 @@ std::string message_of(Executor<Log>& executor, Op op, std::size_t unit) {
 }
 bool says(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 const Schedule zero3 = make_schedule<Zero3>(ModelShape(3), training(3, 2));
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(the_caller_s_loop_issues_what_the_executor_s_own_loop_issues) {
   for_each_stage([]<class S>(const char* name) {
@@ -228,3 +226,5 @@ BOOST_AUTO_TEST_CASE(issuing_allocates_nothing) {
   BOOST_TEST(allocations == before);
   BOOST_TEST(counter.passes == 3u * 4u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The fingerprint of a schedule.
-#define BOOST_TEST_MODULE hash
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/schedule/hash.hpp>
 
 #include "stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(hash_test)
 
 using namespace tested;
 
@@ -16,7 +16,6 @@ static_assert(Hasher{}.mix(std::uint64_t{0}).value() == 0xa8c7f832281a39c5u);
 static_assert(Hasher{}.mix("ab").mix("c").value() != Hasher{}.mix("a").mix("bc").value());
 static_assert(Hasher{}.mix(1).mix(2).value() != Hasher{}.mix(2).mix(1).value());
 
-namespace {
 template <class S>
 constexpr std::uint64_t hash_of(std::size_t units, std::size_t micro_steps = 1) {
   const Schedule s = make_schedule<S>(ModelShape(units), training(units, micro_steps));
@@ -26,7 +25,6 @@ static_assert(hash_of<Zero3>(4) == hash_of<Zero3>(4) && hash_of<Zero3>(4) != has
 static_assert(hash_of<Zero3>(4) != hash_of<Deep<2>>(4) &&
               hash_of<Zero3>(4) != hash_of<Zero3>(4, 2));
 static_assert(hash_of<Zero3>(4) != hash_of<Hybrid>(4) && hash_of<Zero2>(4) != hash_of<Zero1>(4));
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(the_hash_is_the_same_at_run_time_and_in_every_build) {
   constexpr std::uint64_t at_compile_time = hash_of<Zero3>(4);
@@ -55,3 +53,5 @@ BOOST_AUTO_TEST_CASE(every_field_of_every_step_counts) {
   BOOST_TEST(changes([](Step& x) { x.accesses[0].space = Space::device; }));
   BOOST_TEST(changes([](Step& x) { --x.access_count; }));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Units, groups and programs, and what is refused.
-#define BOOST_TEST_MODULE model_shape
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <zero/schedule/schedule.hpp>
 
+BOOST_AUTO_TEST_SUITE(model_shape_test)
+
 using namespace zero;
 
-namespace {
 constexpr bool chain_is_a_chain() {
   const ModelShape model(3);
   for (std::size_t u = 0; u < 3; ++u) {
@@ -50,7 +49,6 @@ constexpr bool evaluation_runs_forward_once() {
   return p.computes.size() == 3 && p.computes[2] == Compute{Op::forward, 2, 0} && !p.updates;
 }
 static_assert(evaluation_runs_forward_once());
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(a_unit_with_too_many_groups_is_refused) {
   ModelShape model;
@@ -77,3 +75,5 @@ BOOST_AUTO_TEST_CASE(more_units_or_micro_steps_than_an_index_holds_are_refused) 
   BOOST_CHECK_THROW(training(1, 65535), ShapeError);
   BOOST_CHECK_THROW(evaluation(65535), ShapeError);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

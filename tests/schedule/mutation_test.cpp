@@ -2,8 +2,6 @@
 // Copyright The zero authors
 // Breaks schedules in many ways. The rules must reject what matters, their verdict on races must
 // equal a closure of happens-before, and what they accept must be right in simulated orders.
-#define BOOST_TEST_MODULE mutation
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <string>
@@ -12,7 +10,8 @@
 #include "simulate.hpp"
 #include "stages.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(mutation_test)
+
 using namespace tested;
 using simulated::Outcome;
 using simulated::Sharing;
@@ -195,7 +194,6 @@ class Mutants {
   const Schedule& s_;
   simulated::Reference ref_;
 };
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(the_rules_reject_every_broken_schedule_and_accept_only_right_ones) {
   for_each_stage([]<class S>(const char*) {
@@ -224,3 +222,5 @@ BOOST_AUTO_TEST_CASE(the_rules_reject_every_broken_schedule_and_accept_only_righ
   BOOST_TEST_MESSAGE(made << " mutants");
   BOOST_TEST(made > 50000u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // A schedule as text, graph and trace.
-#define BOOST_TEST_MODULE print
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 #include <zero/schedule/print.hpp>
 
 #include "stages.hpp"
 
+BOOST_AUTO_TEST_SUITE(print_test)
+
 using namespace tested;
 
-namespace {
 const Schedule two = make_schedule<Zero3>(ModelShape(2), evaluation(2));
 std::size_t times(const std::string& text, const std::string& part) {
   std::size_t n = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(text_has_one_line_a_step_with_operands_waits_and_events) {
   std::ostringstream out;
@@ -66,3 +64,5 @@ BOOST_AUTO_TEST_CASE(a_group_is_named_by_the_unit_that_owns_it) {
   BOOST_TEST(times(out.str(), "\"name\":\"reduce_scatter 0\"") == 1u);
   BOOST_TEST(times(out.str(), "\"name\":\"combine\"") == 1u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Every rule has a sentence, and the verifier says where it is broken.
-#define BOOST_TEST_MODULE rules
-#define BOOST_TEST_DYN_LINK
 #include <boost/test/unit_test.hpp>
 #include <set>
 #include <string>
 #include <zero/schedule/verify.hpp>
 
 #include "stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(rules_test)
 
 using namespace tested;
 
@@ -69,3 +69,5 @@ BOOST_AUTO_TEST_CASE(one_set_of_activations_for_two_micro_steps_at_once_is_rule_
   find_waits(s);
   BOOST_TEST((verify(s).rule == Rule::order));
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Intact schedules are right in every order tried; each dropped wait is wrong in some order.
-#define BOOST_TEST_MODULE simulate
-#define BOOST_TEST_DYN_LINK
 #include "simulate.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +9,8 @@
 
 #include "stages.hpp"
 
-namespace {
+BOOST_AUTO_TEST_SUITE(simulate_test)
+
 using namespace tested;
 using simulated::Outcome;
 using simulated::Sharing;
@@ -47,7 +46,6 @@ void for_each_schedule(F f) {
     }
   });
 }
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(every_legal_order_of_an_intact_schedule_gives_the_unsharded_result) {
   for_each_schedule(
@@ -112,3 +110,5 @@ BOOST_AUTO_TEST_CASE(
   BOOST_TEST(blocked.operator()<Turns>(Sharing::crowded) == 0u);
   BOOST_TEST(blocked.operator()<Turns>(Sharing::crowded_streams) == 0u);
 }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,8 +4,6 @@
 // synchronisation. Under the thread sanitizer it judges what the rules judged: intact schedules are
 // clean, and each dropped wait is reported.
 // usage: threads_test -- STAGE [K]      runs one stage, without its wait number K
-#define BOOST_TEST_MODULE threads
-#define BOOST_TEST_DYN_LINK
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -15,6 +13,8 @@
 #include <zero/schedule/cost.hpp>
 
 #include "stages.hpp"
+
+BOOST_AUTO_TEST_SUITE(threads_test)
 
 using namespace tested;
 
@@ -26,7 +26,6 @@ using namespace tested;
 #endif
 #endif
 
-namespace {
 void drop_wait(Schedule& s, std::size_t number) {
   for (Step& step : s.steps) {
     for (std::uint32_t& wait : step.waits) {
@@ -86,7 +85,6 @@ std::string argument(int i) {
   const auto& suite = boost::unit_test::framework::master_test_suite();
   return i < suite.argc ? suite.argv[i] : "";
 }
-}  // namespace
 
 BOOST_AUTO_TEST_CASE(streams_as_threads_run_every_stage_without_a_race) {
   const std::string wanted = argument(1), dropped = argument(2);
@@ -125,3 +123,5 @@ BOOST_AUTO_TEST_CASE(the_sanitizer_reports_each_dropped_wait) {
   });
 }
 #endif
+
+BOOST_AUTO_TEST_SUITE_END()

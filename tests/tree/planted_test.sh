@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/{include/zero,examples,bin}
 cd "$work" || exit 2
-declare_cases 15
+declare_cases 16
 
 # finds SENTENCE CHECK ARGUMENT...: the check fails and says the sentence.
 finds() {
@@ -45,12 +45,13 @@ END
   chmod +x bin/program
 }
 program 2 0
-accepts run_cases.sh bin/program
+accepts run_cases.sh bin/program suite
 program 1 0
-finds "zero-cases: passed 1" run_cases.sh bin/program
+finds "zero-cases: passed 1" run_cases.sh bin/program suite
 program 2 66
-finds "ended with status 66" run_cases.sh bin/program
-finds "was not built" run_cases.sh bin/absent
+finds "ended with status 66" run_cases.sh bin/program suite
+finds "was not built" run_cases.sh bin/absent suite
+finds "no suite called other" run_cases.sh bin/program other
 finds "FAILED" run_program.sh false
 
 header() { printf '%s\n' "// SPDX-License-Identifier: Apache-2.0" "// Copyright The zero authors" \

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs a Boost.Test program: each case that it declares, also a disabled one, must run and pass.
-# usage: run_cases.sh PROGRAM
+# Runs a suite of a Boost.Test program: each case that it declares, also a disabled one, must run
+# and pass.
+# usage: run_cases.sh PROGRAM SUITE
 source "$(dirname "$0")/cases.sh"
 program=$1
+suite=$2
 unset "${!BOOST_TEST_@}"
 
 if [ ! -x "$program" ]; then
@@ -13,13 +15,19 @@ if [ ! -x "$program" ]; then
 fi
 
 # --list_content prints suites and cases as an indented tree; the cases are its leaves.
-tree=$("$program" --list_content 2>&1)
+tree=$("$program" --list_content 2>&1 |
+  awk -v suite="$suite" '/^[^ ]/ { inside = $1 == suite || $1 == suite "*" } inside')
 declare_cases "$(awk '{ match($0, /^ */); n += NR > 1 && RLENGTH <= depth; depth = RLENGTH }
                       END { print n + (NR > 0) }' <<<"$tree")"
+if [ -z "$tree" ]; then
+  fail "$program has no suite called $suite"
+  declared=1
+  finish
+fi
 
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
-"$program" --catch_system_errors=no --color_output=no --log_level=test_suite \
+"$program" --run_test="$suite" --catch_system_errors=no --color_output=no --log_level=test_suite \
   --report_level=short --report_format=XML --report_sink="$report" </dev/null
 status=$?
 for attribute in test_cases_passed test_cases_passed_with_warnings; do

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// What tests/main.cpp counts in every test program.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+/// Calls of operator new; under the address sanitizer, which keeps its own, of malloc as well.
+extern std::atomic<std::size_t> allocations;
+/// Bytes that operator new was asked for with an alignment.
+extern std::atomic<std::size_t> aligned_bytes;

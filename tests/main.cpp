@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The main function of every test program, which counts what is allocated.
+#define BOOST_TEST_MODULE zero
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "counting_new.hpp"
+
+std::atomic<std::size_t> allocations{0};
+std::atomic<std::size_t> aligned_bytes{0};
+
+#ifdef __SANITIZE_ADDRESS__
+
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
+                                                                             std::size_t),
+                                                         void (*free_hook)(const volatile void*));
+
+namespace {
+[[maybe_unused]] const int installed = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void*, std::size_t) { ++allocations; }, [](const volatile void*) {});
+}
+
+#else
+
+// GCC takes the pair of malloc and free below for a mismatch when it inlines only one of them.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* pointer = std::malloc(bytes == 0 ? 1 : bytes)) return pointer;
+  throw std::bad_alloc();
+}
+void operator delete(void* pointer) noexcept { std::free(pointer); }
+void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
+
+#endif
+
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  ++allocations;
+  aligned_bytes += bytes;
+  const auto align = static_cast<std::size_t>(alignment);
+  if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align)) {
+    return pointer;
+  }
+  throw std::bad_alloc();
+}
+// A sanitizer has one of its own, which would not call the other.
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes, alignment);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
+void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }
+void operator delete(void* pointer, std::size_t, std::align_val_t) noexcept { std::free(pointer); }
