@@ -16,5 +16,6 @@
 #include <zero/module/sharded_module.hpp>
 #include <zero/module/sharded_tensor.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/loss_scale.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/policy/stages.hpp>

@@ -18,13 +18,15 @@ constexpr double unlimited = std::numeric_limits<double>::infinity();
 /// The controls of all ranks, whose blocks are summed in rank order as all_reduce does.
 class World {
  public:
-  explicit World(std::size_t ranks) {
-    const std::size_t block = Control::block_size(units, tensors, ranks);
-    blocks_.assign(ranks, std::vector<double>(block, 7));  // what was there before does not count
+  explicit World(std::size_t ranks, const zero::LossScale& scaling = zero::LossScale::fixed(1),
+                 double order = 2) {
+    const zero::ControlShape shape{units, tensors, ranks, order};
+    blocks_.assign(ranks,
+                   std::vector<double>(shape.block(), 7));  // what was there before does not count
     norms_.assign(ranks, std::vector<double>(groups, 7));
     controls_.reserve(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
-      controls_.emplace_back(blocks_[r], norms_[r], units, tensors);
+      controls_.emplace_back(blocks_[r], norms_[r], shape, scaling);
   }
   Control& operator[](std::size_t rank) { return controls_[rank]; }
   std::size_t size() const { return controls_.size(); }
@@ -35,7 +37,7 @@ class World {
       control.begin_step();
       for (std::size_t u = 0; u < units; ++u) run(control, u, 0);
       for (std::size_t t = 0; t < tensors; ++t) control.has_gradient(t);
-      control.set_square_norm(1, square_norm);
+      control.set_norm(1, square_norm);
     }
   }
   static void run(Control& control, std::size_t unit, std::size_t micro_step) {
@@ -49,12 +51,13 @@ class World {
   void decide(std::size_t contributors = ~std::size_t{0}, std::size_t failed = ~std::size_t{0}) {
     std::vector<double> sum(blocks_[0].size(), 0);
     for (std::size_t r = 0; r < size(); ++r) {
-      controls_[r].pack(r < contributors, r == failed);
+      controls_[r].pack(r, r < contributors, r == failed);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += controls_[r].block()[i];
     }
     for (Control& control : controls_) {
       std::copy(sum.begin(), sum.end(), control.block().begin());
-      control.decide(size());
+      control.read();
+      control.decide();
     }
   }
 
@@ -76,16 +79,20 @@ bool mentions(const std::string& text, const char* part) {
 
 BOOST_AUTO_TEST_CASE(the_block_holds_all_notes_in_an_equal_part_for_each_rank) {
   for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
-    BOOST_TEST(Control::block_size(units, tensors, ranks) % ranks == 0U);
-    BOOST_TEST(Control::block_size(units, tensors, ranks) >= 1 + 4 * units + tensors);
-    BOOST_TEST(Control::block_size(units, tensors, ranks) < 3 + 4 * units + tensors + ranks);
+    const std::size_t block = zero::ControlShape{units, tensors, ranks}.block();
+    BOOST_TEST(block % ranks == 0U);
+    BOOST_TEST(block >= 1 + 4 * units + tensors);
+    BOOST_TEST(block < 8 + 4 * units + tensors + ranks);
+    const std::size_t with_parts = zero::ControlShape{units, tensors, ranks, 1}.block();
+    BOOST_TEST(with_parts % ranks == 0U);
+    BOOST_TEST(with_parts < 8 + 4 * units + tensors + 2 * ranks);
   }
 }
 
 BOOST_AUTO_TEST_CASE(the_norm_is_the_root_of_all_squares_over_the_divisor_on_all_ranks) {
   World world(3);
   world.begin(3);
-  for (std::size_t r = 0; r < 3; ++r) world[r].set_square_norm(2, 9);
+  for (std::size_t r = 0; r < 3; ++r) world[r].set_norm(2, 9);
   world.finish(3);
   for (std::size_t r = 0; r < 3; ++r) {
     BOOST_TEST(world[r].applied());
@@ -133,7 +140,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_ran_other_units_or_micro_steps_apply_nothing_and
     for (std::size_t r = 0; r < 3; ++r) {
       world[r].begin_step();
       world[r].has_gradient(0);
-      world[r].set_square_norm(0, 1);
+      world[r].set_norm(0, 1);
       for (const std::size_t m : r == 0 ? difference.first : difference.others) {
         world[r].ran(difference.unit, difference.op, m);
       }
@@ -180,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_norm_that_is_not_finite_or_a_rank_that_failed_makes_all_r
   for (const double square_norm : bad) {
     World world(2);
     world.begin(1);
-    world[1].set_square_norm(0, square_norm);
+    world[1].set_norm(0, square_norm);
     world.finish();
     for (std::size_t r = 0; r < 2; ++r) {
       BOOST_TEST(!world[r].applied());
@@ -202,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_counts_an_update_if_any_rank_has_a_gradient_for_it
   World world(2);
   for (std::size_t r = 0; r < 2; ++r) {
     world[r].begin_step();
-    world[r].set_square_norm(0, 1);
+    world[r].set_norm(0, 1);
     world[r].has_gradient(r);
   }
   BOOST_TEST(world[0].noted(0));

@@ -88,9 +88,10 @@ class Rig {
         slots_(sizes(schedule, table)),
         memory_(needed()),
         arena_(memory_.data(), memory_.size() * sizeof(Block)),
-        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), mesh.world.size()),
-        control_(buffers_.control_block(), buffers_.norms(), table.units().size(),
-                 table.tensors().size()),
+        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(),
+                 zero::detail::control_shape(table, mesh.world.size(), options_)),
+        control_(buffers_.control_block(), buffers_.norms(),
+                 zero::detail::control_shape(table, mesh.world.size(), options_)),
         activations_(extent(schedule, Space::activations)),
         events_(schedule.steps.size()),
         streams_(options_),
@@ -136,7 +137,8 @@ class Rig {
   }
   std::size_t needed() const {
     zero::Arena counter;
-    Buffers(counter, table_, schedule_, slots_, 0, mesh_.world.size());
+    Buffers(counter, table_, schedule_, slots_, 0,
+            zero::detail::control_shape(table_, mesh_.world.size(), options_));
     return (counter.used() + sizeof(Block) - 1) / sizeof(Block);
   }
   void initialize() {

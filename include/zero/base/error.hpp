@@ -23,6 +23,12 @@ class ContractError : public Error {
   explicit ContractError(const std::string& what) : Error(what) {}
 };
 
+/// A gradient is not finite though the loss scale is as small as it may be.
+class OverflowError : public Error {
+ public:
+  explicit OverflowError(const std::string& what) : Error(what) {}
+};
+
 /// Memory or a stream of a device failed.
 class DeviceError : public Error {
  public:

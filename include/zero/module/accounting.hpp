@@ -8,7 +8,7 @@
 #include <zero/comm/collective.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
-#include <zero/module/control.hpp>
+#include <zero/module/control_block.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/policy/make_schedule.hpp>
 #include <zero/schedule/cost.hpp>
@@ -39,7 +39,8 @@ inline BytesHeld measured_bytes(const Arena& arena) {
 /// element.
 template <class T>
 BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
-                             std::size_t world_size, std::span<const Schedule* const> schedules) {
+                             const ControlShape& control,
+                             std::span<const Schedule* const> schedules) {
   constexpr std::size_t master = sizeof(T) == sizeof(float) ? 0 : sizeof(float);
   BytesHeld most;
   std::size_t home = 0;
@@ -67,9 +68,7 @@ BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t state
     most.optimizer = std::max(most.optimizer, bytes.optimizer);
     most.gradients = std::max(most.gradients, bytes.gradients);
   }
-  most.control = sizeof(double) * (parameters.groups().size() +
-                                   Control::block_size(parameters.units().size(),
-                                                       parameters.tensors().size(), world_size));
+  most.control = sizeof(double) * (parameters.groups().size() + control.block());
   return most;
 }
 
@@ -90,14 +89,11 @@ constexpr std::size_t sent_in_all_reduce(std::size_t count, std::size_t ranks, s
 /// The bytes that a schedule sends: weights of type T, gradients fp32, and the control block.
 /// They depend on the replica only where the replicas do not divide a shard.
 template <class T>
-BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& schedule,
-                             std::size_t ranks, std::size_t replicas, std::size_t replica) {
+BytesSent predict_bytes_sent(const ParameterTable& parameters, const ControlShape& control,
+                             const Schedule& schedule, std::size_t ranks, std::size_t replicas,
+                             std::size_t replica) {
   const ElementsSent sent = traffic(
       schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
-  const std::size_t world_size = ranks * replicas;
-  const std::size_t block =
-      Control::block_size(parameters.units().size(), parameters.tensors().size(), world_size);
-  const std::size_t control = 2 * (block / world_size) * (world_size - 1) * sizeof(double);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
   std::size_t replicated = 0;
@@ -108,7 +104,7 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& s
         sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
   }
   return {sent.gathered * sizeof(T), scatters ? reduced : 0,
-          (scatters ? 0 : reduced) + replicated * sizeof(float) + control};
+          (scatters ? 0 : reduced) + replicated * sizeof(float) + control.sent() * sizeof(double)};
 }
 
 /// Bytes that a rank has sent so far over the communicators of a mesh.

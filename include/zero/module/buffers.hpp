@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 #include <zero/device/memory.hpp>
-#include <zero/module/control.hpp>
+#include <zero/module/control_block.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -72,7 +72,7 @@ class Buffers {
 
   /// Takes everything from `arena`; an arena without memory only counts.
   Buffers(Arena& arena, const ParameterTable& parameters, const Schedule& schedule,
-          const SlotSizes& slots, std::size_t rank, std::size_t world_size) {
+          const SlotSizes& slots, std::size_t rank, const ControlShape& control) {
     const StageTraits& traits = schedule.traits;
     const std::size_t groups = parameters.groups().size();
     whole_.resize(slots.params.size());
@@ -107,10 +107,8 @@ class Buffers {
     const MemoryKind kind = traits.shards_grads ? MemoryKind::slots : MemoryKind::gradients;
     for (const std::size_t size : slots.gradients)
       gradients_.push_back(arena.take<float>(kind, size));
-    const std::size_t units = parameters.units().size(), tensors = parameters.tensors().size();
-    const std::size_t block = Control::block_size(units, tensors, world_size);
-    control_ = arena.take<double>(MemoryKind::control, block + groups);
-    block_size_ = block;
+    block_size_ = control.block();
+    control_ = arena.take<double>(MemoryKind::control, block_size_ + groups);
   }
 
   const Group& group(std::size_t g) const { return groups_[g]; }

@@ -91,6 +91,13 @@ class Module {
     engine_.control().set_step(step);
   }
 
+  /// The loss scale of the next step, and what it keeps; see ModuleOptions::loss_scale.
+  LossScaleState loss_scale() { return engine_.control().loss_scale(); }
+  void set_loss_scale(const LossScaleState& state) {
+    settle("set_loss_scale");
+    engine_.control().set_loss_scale(state);
+  }
+
   /// Names, shapes and places of everything.
   const ParameterTable& parameters() const { return engine_.parameters(); }
   const Mesh<Comm>& mesh() const { return engine_.mesh(); }
@@ -119,14 +126,14 @@ class Module {
     const Schedule single = make_schedule(engine_.schedules().stage(), parameters().shape(),
                                           training(parameters().units().size(), 1));
     const Schedule* const all[] = {&single, &deepest, &evaluation_schedule()};
-    return predict_bytes_held<T>(parameters(), OptimizerType::states, mesh().world.size(), all);
+    return predict_bytes_held<T>(parameters(), OptimizerType::states, engine_.control_shape(), all);
   }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
     const Schedule made = make_schedule(engine_.schedules().stage(), parameters().shape(),
                                         training(parameters().units().size(), micro_steps));
-    return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
-                                 mesh().replicate.rank());
+    return predict_bytes_sent<T>(parameters(), engine_.control_shape(), made, mesh().shard.size(),
+                                 mesh().replicate.size(), mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
   Traffic sent() const { return measured_traffic(mesh()); }

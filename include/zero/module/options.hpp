@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// What a caller may choose of a module and of a step, and what a step returns. May include device/.
+// What a caller may choose of a module and of a step, and what a step returns. May include device/
+// and optim/.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <limits>
 #include <span>
 #include <zero/device/host_stream.hpp>
+#include <zero/optim/loss_scale.hpp>
 
 namespace zero {
 
@@ -33,6 +35,11 @@ struct ModuleOptions {
   /// Memory of the caller's for all buffers, at least bytes_needed(...), aligned to 64 bytes; it
   /// must outlive the module. Empty: the module allocates.
   std::span<std::byte> memory{};
+  /// What the loss is multiplied with, see TrainingStep::loss_scale: LossScale{...} follows
+  /// overflows, LossScale::fixed(s) stays; without it there is none.
+  LossScale loss_scale = LossScale::fixed(1);
+  /// Of which order the norm of the gradient is: 2, another number from 1, or infinity.
+  double norm = 2;
 };
 
 struct StepOptions {
@@ -40,9 +47,9 @@ struct StepOptions {
 };
 
 struct FinishOptions {
-  /// What the sum over ranks and micro-steps is divided by; 0 stands for the number of ranks, 1 is
-  /// a plain sum. A weighted mean divides by the sum of the weights, such as the tokens of all
-  /// ranks.
+  /// What the sum over ranks and micro-steps is divided by, besides the loss scale; 0 stands for
+  /// the number of ranks, 1 is a plain sum. A weighted mean divides by the sum of the weights, such
+  /// as the tokens of all ranks.
   double divisor = 0;
   /// Gradients are scaled by max_norm / norm when their norm is larger, otherwise left alone.
   double max_norm = std::numeric_limits<double>::infinity();
@@ -51,8 +58,9 @@ struct FinishOptions {
 /// What a training step did. The same on all ranks.
 struct [[nodiscard]] StepResult {
   bool applied = false;   // false: some gradient was not finite, and nothing was changed
-  double norm = 0;        // 2-norm of the gradient after the division, before clipping; or infinity
+  double norm = 0;        // of the gradient after the division, before clipping; or infinity
   std::int64_t step = 0;  // applied steps so far
+  double loss_scale = 1;  // that this step's gradients were produced with
   bool skipped() const { return !applied; }
 };
 

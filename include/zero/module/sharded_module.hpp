@@ -55,8 +55,8 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
   }
   const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T));
   const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
-  return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules,
-                                                                             ranks);
+  return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(
+      table, schedules, detail::control_shape(table, ranks, options));
 }
 
 }  // namespace zero

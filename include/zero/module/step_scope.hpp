@@ -69,9 +69,17 @@ class [[nodiscard]] TrainingStep {
   UnitScope<Module> forward(std::size_t unit) { return {open("forward"), Op::forward, unit}; }
   UnitScope<Module> backward(std::size_t unit) { return {open("backward"), Op::backward, unit}; }
 
+  /// What the loss of this step is multiplied with, so that gradients come out as much larger;
+  /// finish() divides them by it. 1 unless ModuleOptions::loss_scale says otherwise.
+  float loss_scale() {
+    return static_cast<float>(open("loss_scale").engine_.control().loss_scale().scale);
+  }
+
   /// Reduces what is left, decides, updates. Waits for the decision, not for the updates.
   ///
   /// Errors:  ContractError on every rank if ranks ran different units; nothing is updated then.
+  ///          OverflowError on every rank if a gradient is not finite and the loss scale cannot be
+  ///          smaller; nothing is changed then.
   StepResult finish(const FinishOptions& options = {}) {
     open("finish");
     try {

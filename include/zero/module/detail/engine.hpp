@@ -20,6 +20,11 @@
 
 namespace zero::detail {
 
+inline ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
+                                  const ModuleOptions& options) {
+  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm};
+}
+
 /// Drives the schedules of a module. Knows units by number and nothing of their kinds.
 template <class Optimizer, class Comm, class T>
 class Engine {
@@ -34,9 +39,10 @@ class Engine {
         optimizer_(std::move(optimizer)),
         options_(options),
         schedules_(stage, parameters_, options_.max_micro_steps),
-        memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.world.size(), options_),
-        control_(memory_.buffers().control_block(), memory_.buffers().norms(),
-                 parameters_.units().size(), parameters_.tensors().size()),
+        control_shape_(detail::control_shape(parameters_, mesh_.world.size(), options_)),
+        memory_(parameters_, schedules_, mesh_.shard.rank(), control_shape_, options_),
+        control_(memory_.buffers().control_block(), memory_.buffers().norms(), control_shape_,
+                 options_.loss_scale),
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.evaluation().steps.size()),
         streams_(options_),
@@ -160,7 +166,8 @@ class Engine {
     broken_ = false;
     phase_ = Phase::idle;
     if (!control_.agreed()) throw_disagreement();
-    return {control_.applied(), control_.norm(), control_.step()};
+    if (control_.at_floor()) throw_at_floor();
+    return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
   }
   /// Ends an evaluation: all of it ran, or it is abandoned.
   void end_evaluation() noexcept {
@@ -203,6 +210,7 @@ class Engine {
   const RankMemory<Buffers>& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
   Control& control() { return control_; }
+  const ControlShape& control_shape() const { return control_shape_; }
   HostStreams& streams() { return streams_; }
   const Runner& runner() const { return runner_; }
 
@@ -235,9 +243,9 @@ class Engine {
   [[noreturn]] void throw_disagreement() const {
     if (control_.options_differ()) {
       throw ContractError(
-          "zero: finish: the ranks passed different FinishOptions, or are at different "
-          "steps after set_step; nothing was updated. Pass the same on all ranks "
-          "(this is rank " +
+          "zero: finish: the ranks passed different FinishOptions, have another norm or loss "
+          "scale, or are at different steps after set_step; nothing was updated. Pass the same "
+          "on all ranks (this is rank " +
           std::to_string(mesh_.world.rank()) + ")");
     }
     throw ContractError(
@@ -246,6 +254,14 @@ class Engine {
         " in other micro-steps of this step than other ranks did; nothing was updated. "
         "Run the same units on all ranks; a unit whose gradient is zero on one rank "
         "still runs there (this is rank " +
+        std::to_string(mesh_.world.rank()) + ")");
+  }
+  [[noreturn]] void throw_at_floor() const {
+    throw OverflowError(
+        "zero: finish: a gradient is not finite, though the loss scale is at its floor of " +
+        std::to_string(control_.used_scale()) +
+        "; nothing was changed. Look for what overflows, such as a learning rate that is too "
+        "large, or lower LossScale::floor (this is rank " +
         std::to_string(mesh_.world.rank()) + ")");
   }
   /// Orders everything that comes after everything that was enqueued, without waiting on the host.
@@ -269,6 +285,7 @@ class Engine {
   Optimizer optimizer_;
   ModuleOptions options_;
   Schedules schedules_;
+  ControlShape control_shape_;
   RankMemory<Buffers> memory_;
   Control control_;
   std::vector<HostEvent> training_events_, evaluation_events_;

@@ -18,7 +18,7 @@
 #include <zero/module/detail/host_streams.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
-#include <zero/optim/square_norm.hpp>
+#include <zero/optim/norm.hpp>
 #include <zero/optim/update.hpp>
 #include <zero/schedule/print.hpp>
 
@@ -189,18 +189,22 @@ class Runner {
     const float* own = own_gradient(step);
     if (!schedule_->traits.shards_optimizer) own += rank() * shard(step);
     stream(step).enqueue([this, g = step.subject, own] {
-      double sum = 0;
-      parameters_.groups()[g].layout.for_each_piece(rank(), [&](const Piece& piece) {
-        sum += zero::square_norm(own + piece.shard_begin, piece.count);
-      });
-      control_.set_square_norm(g, sum);
+      NormPart part(control_.norm_order());
+      parameters_.groups()[g].layout.for_each_piece(
+          rank(), [&](const Piece& piece) { part.add(own + piece.shard_begin, piece.count); });
+      control_.set_norm(g, part.value());
     });
   }
   void combine(const Step& step) {
-    stream(step).enqueue([this] { control_.pack(mesh_.replicate.rank() == 0, streams_.failed()); });
+    stream(step).enqueue([this] {
+      control_.pack(mesh_.world.rank(), mesh_.replicate.rank() == 0, streams_.failed());
+    });
     mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(),
                            label(step));
-    stream(step).enqueue([this] { control_.decide(mesh_.world.size()); });
+    stream(step).enqueue([this] {
+      control_.read();
+      control_.decide();
+    });
   }
   void update(const Step& step) {
     // Runs while the host begins the next step, maybe with another schedule.

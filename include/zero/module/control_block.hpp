@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The size of what all ranks sum once per step. Includes optim/norm.hpp only.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+#include <zero/optim/norm.hpp>
+
+namespace zero {
+
+/// What the block of Control depends on; the same on all ranks.
+///
+/// The block holds a head, the norm, the sums and squares of what each unit the
+/// optimizer say, and which tensors have a gradient. Of a further axis only the head and the norm
+/// are summed, in the same memory.
+struct ControlShape {
+  static constexpr std::size_t head = 5;
+
+  std::size_t units = 0, tensors = 0, ranks = 1;
+  double norm = 2;                  // its order; unless 2, each rank has a place for its part
+  std::vector<std::size_t> axes{};  // ranks of each further axis
+
+  std::size_t parts(std::size_t of_ranks) const { return norm == 2 ? 1 : of_ranks; }
+  /// Numbers in the block: a multiple of the ranks, so that each sums an equal part.
+  std::size_t world_block() const {
+    return round_up(head + parts(ranks) + 2 * (2 * units + 1) + tensors, ranks);
+  }
+  std::size_t axis_block(std::size_t axis) const {
+    return round_up(head + parts(axes[axis]), axes[axis]);
+  }
+  /// Numbers that the buffer holds.
+  std::size_t block() const {
+    std::size_t most = world_block();
+    for (std::size_t a = 0; a < axes.size(); ++a) most = std::max(most, axis_block(a));
+    return most;
+  }
+  /// Numbers that one rank sends in a step, in all_reduce.
+  std::size_t sent() const {
+    std::size_t sum = 2 * (world_block() / ranks) * (ranks - 1);
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      sum += 2 * (axis_block(a) / axes[a]) * (axes[a] - 1);
+    }
+    return sum;
+  }
+
+ private:
+  static std::size_t round_up(std::size_t n, std::size_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+  }
+};
+
+}  // namespace zero

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// LossScale: by what a loss is multiplied, and how that follows overflows. May include base/.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <zero/base/error.hpp>
+
+namespace zero {
+
+/// What a loss scale keeps from step to step.
+struct LossScaleState {
+  double scale = 1;
+  std::int64_t good_steps = 0;  // since the scale changed or a step overflowed
+  std::int64_t overflows = 0;   // since the scale grew
+  friend constexpr bool operator==(const LossScaleState&, const LossScaleState&) = default;
+};
+
+/// How a loss is scaled so that small gradients survive a narrow type. This one is dynamic: smaller
+/// after overflows, larger after good steps. LossScale::fixed(scale) never moves, and 1 is none.
+///
+/// The scale is multiplied by `backoff` in the overflow number `hysteresis` and in each one after
+/// that, until it grows; an overflow that would take it below its floor is an error. It is
+/// multiplied by `growth` after `growth_interval` good steps in a row.
+///
+/// Source:  Micikevicius et al., Mixed precision training, 2018, section 3.2.
+struct LossScale {
+  double initial = 65536;
+  double floor = 1;
+  std::int64_t growth_interval = 2000;
+  std::int64_t hysteresis = 1;
+  double growth = 2;
+  double backoff = 0.5;
+
+  static constexpr LossScale fixed(double scale) {
+    return {.initial = scale, .floor = 0, .growth = 1, .backoff = 1};
+  }
+
+  constexpr LossScaleState begin() const { return {.scale = initial}; }
+  constexpr LossScaleState after_good_step(LossScaleState state) const {
+    if (++state.good_steps < growth_interval) return state;
+    const double grown = state.scale * growth;
+    return {.scale = grown <= largest ? grown : state.scale};
+  }
+  /// Whether one more overflow is an error.
+  constexpr bool at_floor(const LossScaleState& state) const {
+    return state.overflows + 1 >= hysteresis && state.scale <= floor;
+  }
+  constexpr LossScaleState after_overflow(LossScaleState state) const {
+    state.good_steps = 0;
+    if (++state.overflows >= hysteresis) state.scale = std::max(state.scale * backoff, floor);
+    return state;
+  }
+
+  /// Errors:  ContractError for numbers that make no sense.
+  void check() const {
+    if (initial >= smallest && initial <= largest && floor >= 0 && floor <= initial &&
+        growth_interval >= 1 && hysteresis >= 1 && growth >= 1 && growth <= largest &&
+        backoff > 0 && backoff <= 1) {
+      return;
+    }
+    throw ContractError(
+        "zero::LossScale: expected 0 <= floor <= initial, a positive float for initial, "
+        "growth_interval and hysteresis of at least 1, growth >= 1 and 0 < backoff <= 1; got "
+        "floor " +
+        std::to_string(floor) + ", initial " + std::to_string(initial) + ", growth_interval " +
+        std::to_string(growth_interval) + ", hysteresis " + std::to_string(hysteresis) +
+        ", growth " + std::to_string(growth) + ", backoff " + std::to_string(backoff));
+  }
+  void check(const LossScaleState& state) const {
+    if (state.scale >= smallest && state.scale <= largest && state.scale >= floor &&
+        state.good_steps >= 0 && state.overflows >= 0) {
+      return;
+    }
+    throw ContractError("zero: set_loss_scale: expected a positive float from the floor " +
+                        std::to_string(floor) + " up and counts from 0, got a scale of " +
+                        std::to_string(state.scale) + ", " + std::to_string(state.good_steps) +
+                        " good steps and " + std::to_string(state.overflows) + " overflows");
+  }
+
+ private:
+  static constexpr double smallest = std::numeric_limits<float>::min();
+  static constexpr double largest = std::numeric_limits<float>::max();
+};
+
+}  // namespace zero
