@@ -28,12 +28,14 @@ struct KeepFirst {
 /// Calls f(outcome) for each rank, stage and mode.
 template <class F>
 void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
-                bool in_all_modes = false) {
+                bool in_all_modes = false, double order = 2) {
   for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
     for (const Mode& mode : modes()) {
       if (!in_all_modes && &mode != &modes()[0]) continue;
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        const auto ranks_of = train<Stage>(Setup{}.in(mode).on(ranks, replicas), model, sgd, plan);
+        Setup setup = Setup{}.in(mode).on(ranks, replicas);
+        setup.options.norm = order;
+        const auto ranks_of = train<Stage>(setup, model, sgd, plan);
         for (const Outcome& outcome : ranks_of) {
           f(outcome);
           for (std::size_t k = 0; k < outcome.steps.size(); ++k) {
@@ -202,16 +204,128 @@ BOOST_AUTO_TEST_CASE(stages_agree_bit_for_bit_when_they_clip_inexact_gradients) 
                       },
                   .finish = {.max_norm = 0.7}};
   for (const std::size_t ranks : {1, 2, 3}) {
-    const std::vector<Outcome> plain = train<zero::Ddp>(Setup{}.on(ranks), model, sgd, plan);
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
-      if (replicas != 1) return;
-      for (const Mode& mode : modes()) {
-        BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-          const auto outcomes = train<Stage>(Setup{}.in(mode, 17).on(ranks), model, sgd, plan);
-          for (const Outcome& rank : outcomes) BOOST_TEST(same_bits(rank, plain[0]));
+    for (const double order : {2.0, 3.0}) {
+      Setup setup = Setup{}.on(ranks);
+      setup.options.norm = order;
+      const std::vector<Outcome> plain = train<zero::Ddp>(setup, model, sgd, plan);
+      for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+        if (replicas != 1) return;
+        for (const Mode& mode : modes()) {
+          BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
+            const auto outcomes = train<Stage>(setup.in(mode, 17), model, sgd, plan);
+            for (const Outcome& rank : outcomes) BOOST_TEST(same_bits(rank, plain[0]));
+          }
         }
-      }
+      });
+    }
+  }
+}
+
+// B22
+BOOST_AUTO_TEST_CASE(the_norm_may_be_of_another_order_than_two) {
+  const Model model = model_of({"unit", 1, sizes({1, 1, 1})});
+  const auto gradient = [](const Place& p) { return -3.0F - static_cast<float>(p.tensor); };
+  for (const auto& [order, norm] : {std::pair{1.0, 12.0},
+                                    {2.0, std::sqrt(50.0)},
+                                    {3.0, 6.0},
+                                    {1e3, 5.0},
+                                    {static_cast<double>(infinity), 5.0}}) {
+    for (const std::size_t ranks : {1, 3, 4}) {
+      const double expected = norm;
+      everywhere(
+          ranks, model, {.gradient = gradient, .finish = {.max_norm = expected / 2}},
+          [&](const Outcome& rank) {
+            BOOST_TEST(std::fabs(rank.steps[0].norm - expected) <= 1e-14 * expected);
+            for (std::size_t i = 0; i < 3; ++i) {
+              BOOST_TEST(std::fabs(rank.weights[i] - static_cast<float>(i + 3) / 2) <= 1e-6F);
+            }
+          },
+          ranks == 3, order);
+    }
+  }
+  // Exact where no root is taken.
+  everywhere(
+      2, model, {.gradient = gradient},
+      [](const Outcome& rank) { BOOST_TEST(rank.steps[0].norm == 12.0); }, true, 1);
+}
+
+// B18 B19 for other orders: each element counts once, padding and empty shards not at all.
+BOOST_AUTO_TEST_CASE(norms_of_other_orders_count_each_element_once) {
+  const Model model = model_of({"unit", 2, sizes({3, 1})}, {"fixed", 1, sizes({2, 1}).frozen({0})});
+  const Plan plan{.gradient = [](const Place& p) { return p.unit == 2 ? -8.0F : 2.0F; }};
+  for (const std::size_t ranks : {1, 2, 4, 5}) {
+    everywhere(
+        ranks, model, plan, [](const Outcome& rank) { BOOST_TEST(rank.steps[0].norm == 24.0); },
+        false, 1);
+    everywhere(
+        ranks, model, plan, [](const Outcome& rank) { BOOST_TEST(rank.steps[0].norm == 8.0); },
+        false, infinity);
+  }
+}
+
+// B24 for other orders
+BOOST_AUTO_TEST_CASE(what_is_not_finite_makes_all_ranks_skip_whatever_the_order) {
+  const Model model = model_of({"unit", 2, sizes({5})});
+  for (const double order : {1.0, 3.0, static_cast<double>(infinity)}) {
+    for (const float bad : {infinity, not_a_number}) {
+      const Plan plan{.steps = 2, .gradient = [=](const Place& p) {
+                        const bool here = p.step == 0 && p.rank == 1 && p.element == 3;
+                        return here ? bad : 1.0F;
+                      }};
+      everywhere(
+          4, model, plan,
+          [](const Outcome& rank) {
+            BOOST_TEST(rank.steps[0].skipped());
+            BOOST_TEST(std::isinf(rank.steps[0].norm));
+            BOOST_TEST(rank.steps[1].applied);
+            BOOST_TEST(all_are(rank.weights, -1));
+          },
+          false, order);
+    }
+    const Plan zeros{.gradient = [](const Place&) { return 0.0F; }, .finish = {.max_norm = 1}};
+    everywhere(
+        2, model, zeros,
+        [](const Outcome& rank) {
+          BOOST_TEST(rank.steps[0].applied);
+          BOOST_TEST(rank.steps[0].norm == 0.0);
+        },
+        false, order);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(powers_of_large_and_small_gradients_neither_overflow_nor_vanish) {
+  const Model model = model_of({"unit", 1, sizes({4, 4})});
+  for (const float size : {0x1p100F, 0x1p-100F}) {
+    const Plan plan{.gradient = [=](const Place&) { return size; }};
+    everywhere(
+        2, model, plan,
+        [&](const Outcome& rank) {
+          BOOST_TEST(rank.steps[0].applied);
+          BOOST_TEST(rank.steps[0].norm == size * std::pow(8.0, 1.0 / 20));
+          BOOST_TEST(all_are(rank.weights, -size));
+        },
+        false, 20);
+  }
+  // The 1-norm of finite elements may exceed what a float holds: then all ranks skip, and say so.
+  const Plan plan{.gradient = [](const Place&) { return 1.5e38F; }};
+  everywhere(
+      2, model_of({"unit", 1, sizes({2, 2})}), plan,
+      [](const Outcome& rank) {
+        BOOST_TEST(rank.steps[0].skipped());
+        BOOST_TEST(std::isinf(rank.steps[0].norm));
+        BOOST_TEST(all_are(rank.weights, 0));
+      },
+      false, 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_below_one_is_no_norm) {
+  for (const double order : {0.5, 0.0, -1.0, static_cast<double>(not_a_number)}) {
+    Setup setup;
+    setup.options.norm = order;
+    const std::string text = error_of([&] {
+      train<zero::Zero1>(setup, model_of({"unit", 1, sizes({1})}), sgd, {});
     });
+    BOOST_TEST(says(text, {"ContractError: ", "norm", "from 1"}), text);
   }
 }
 
