@@ -44,7 +44,7 @@ std::vector<float> reference(const std::vector<std::vector<std::size_t>>& units,
           v = b2 * v + (1 - b2) * g * g;
           const double count = static_cast<double>(k + 1);
           const double root = std::sqrt(v / (1 - std::pow(b2, count)));
-          w = (1 - rate * optimizer.weight_decay) * w -
+          w = (1 - rate * optimizer.weight_decay.at(static_cast<std::int64_t>(k))) * w -
               rate * (m / (1 - std::pow(b1, count))) / (root + optimizer.epsilon);
         }
         weights.push_back(static_cast<float>(w));

@@ -2,6 +2,7 @@
 // Copyright The zero authors
 // Whatever fails, and wherever: no hang, no crash, one clear error, and a retry that equals a fresh
 // start.
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <memory>
@@ -182,14 +183,59 @@ BOOST_AUTO_TEST_CASE(after_a_failure_on_a_stream_in_the_last_backward_all_ranks_
   for (std::size_t r = 0; r < 2; ++r) BOOST_TEST(same_bits(after[r], fresh[r]));
 }
 
-BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_the_module_is_torn) {
-  const zero::Sgd failing{.learning_rate = [](std::int64_t step) -> float {
-    if (step == 1) throw std::runtime_error("no rate");
-    return 1;
-  }};
+// The function fails at the end of a step, before anything was updated: on all ranks, or on one.
+BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_nothing_changes) {
+  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for (const Mode& mode : modes()) {
+      for (const bool on_all : {false, true}) {
+        BOOST_TEST_CONTEXT(stage << ", " << mode.name << (on_all ? ", all" : ", one")) {
+          const Setup setup = Setup{}.in(mode).on(2, replicas);
+          std::vector<std::string> texts(2);
+          std::vector<Outcome> after(2);
+          on_threads(2, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
+            bool fails = true;
+            const zero::Sgd failing{.learning_rate = [&](std::int64_t step) -> float {
+              if (step == 1 && fails) throw std::runtime_error("no rate");
+              return 1;
+            }};
+            fails = on_all || comm.rank() == 1;
+            auto module = zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), failing,
+                                             setup.options);
+            const Plan plan{.steps = 2};
+            Outcome outcome;
+            texts[comm.rank()] = error_of([&] {
+              for (std::size_t k = 0; k < 2; ++k) {
+                auto step = module.begin_step();
+                run_passes(module, step, mode.user_code, plan, k, outcome);
+                if (step.finish().skipped()) throw std::runtime_error("skipped");
+              }
+            });
+            module.synchronize();
+            fails = false;
+            after[comm.rank()] = train(module, mode.user_code, {}, false);
+          });
+          BOOST_TEST(says(texts[1], {"no rate"}), texts[1]);
+          BOOST_TEST(says(texts[0], {on_all ? "no rate" : "skipped"}), texts[0]);
+          for (const Outcome& rank : after) {
+            BOOST_TEST(rank.steps[0].step == 2);
+            BOOST_TEST(all_are(rank.weights, -2));
+          }
+        }
+      }
+    }
+  });
+}
+
+// It is called once by each rank before anything is updated; afterwards it is too late.
+BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_among_the_updates_leaves_a_torn_module) {
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
+        std::atomic<int> calls{0};
+        const zero::Sgd failing{.learning_rate = [&](std::int64_t step) -> float {
+          if (step == 1 && ++calls > 2) throw std::runtime_error("no rate");
+          return 1;
+        }};
         for (const auto& [first, then] : on_ranks<Stage>(
                  Setup{}.in(mode).on(2, replicas), four_units(), failing, [&](auto& module) {
                    const std::string text = error_of([&] {

@@ -95,7 +95,8 @@ class Rig {
         activations_(extent(schedule, Space::activations)),
         events_(schedule.steps.size()),
         streams_(options_),
-        runner_(table_, mesh_, buffers_, control_, streams_, grid::adam, options_),
+        optimizers_(grid::adam, table),
+        runner_(table_, mesh_, buffers_, control_, streams_, optimizers_, options_),
         executor_(schedule_, runner_) {
     initialize();
     for (std::size_t t = 0; t < table.tensors().size(); ++t) control_.has_gradient(t);
@@ -191,6 +192,7 @@ class Rig {
   std::vector<float> activations_;
   std::vector<zero::HostEvent> events_;
   zero::detail::HostStreams streams_;
+  zero::detail::Optimizers<zero::AdamW> optimizers_;
   Runner runner_;
   zero::Executor<Runner> executor_;
 };

@@ -405,7 +405,7 @@ class Reference {
       state.second[i] = b2 * state.second[i] + (1 - b2) * g * g;
       const double m = state.first[i] / (1 - std::pow(b1, t));
       const double v = state.second[i] / (1 - std::pow(b2, t));
-      if (decay) state.weight[i] *= 1 - rate * adam.weight_decay;
+      if (decay) state.weight[i] *= 1 - rate * adam.weight_decay.at(0);
       state.weight[i] -= rate * m / (std::sqrt(v) + adam.epsilon);
     }
   }

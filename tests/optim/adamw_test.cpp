@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
+#include <zero/base/error.hpp>
 #include <zero/optim/adamw.hpp>
 #include <zero/optim/update.hpp>
 
@@ -123,6 +126,31 @@ BOOST_AUTO_TEST_CASE(the_square_root_is_that_of_the_standard_library) {
              std::bit_cast<std::uint32_t>(std::sqrt(x));
   }
   BOOST_TEST(wrong == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused_by_name) {
+  const float nan = std::nanf("");
+  const auto text_of = [](const zero::AdamW& optimizer) {
+    try {
+      optimizer.check();
+    } catch (const zero::ContractError& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  const std::pair<zero::AdamW, const char*> wrong[] = {
+      {{.learning_rate = -1}, "AdamW::learning_rate is -1"},
+      {{.learning_rate = nan}, "AdamW::learning_rate is nan"},
+      {{.learning_rate = HUGE_VALF}, "AdamW::learning_rate is inf"},
+      {{.beta1 = 1}, "AdamW::beta1 is 1"},
+      {{.beta1 = nan}, "AdamW::beta1"},
+      {{.beta2 = -0.5F}, "AdamW::beta2 is -0.5"},
+      {{.epsilon = 0}, "AdamW::epsilon is 0"},
+      {{.epsilon = nan}, "AdamW::epsilon"},
+      {{.weight_decay = -0.1F}, "AdamW::weight_decay is -0.1"}};
+  for (const auto& [optimizer, what] : wrong) {
+    BOOST_TEST(text_of(optimizer).find(what) != std::string::npos, text_of(optimizer));
+  }
+  BOOST_TEST(text_of({}).empty());
+  BOOST_TEST(text_of({.learning_rate = 0, .beta1 = 0, .beta2 = 0, .weight_decay = 0}).empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -22,6 +22,16 @@ namespace conformance {
 template <class Model>
 using OptimizerOf = decltype(Model::make());
 
+/// Where the learning rate and weight decay are set: in an optimizer, or in what it wraps.
+template <class O>
+auto& settings(O& optimizer) {
+  if constexpr (requires { optimizer.optimizer; }) {
+    return settings(optimizer.optimizer);
+  } else {
+    return optimizer;
+  }
+}
+
 inline std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   std::vector<std::uint32_t> result;
   for (const float value : values) result.push_back(std::bit_cast<std::uint32_t>(value));

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(decay_touches_only_tensors_that_decay, Model, Mode
   const std::vector<float> start{1, -2, 3}, gradient{0.5F, 0.25F, -4};
   const auto decayed = conformance::after(optimizer, start, gradient, true);
   const auto spared = conformance::after(optimizer, start, gradient, false);
-  optimizer.weight_decay = 0;
+  conformance::settings(optimizer).weight_decay = 0;
   const auto plain = conformance::after(optimizer, start, gradient, true);
   BOOST_TEST((conformance::bits(spared) == conformance::bits(plain)));
   for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(decayed[i] != plain[i]);
@@ -113,13 +113,31 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_weights_that_compute_are_the_rounded_master, M
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_learning_rate_may_follow_the_schedule, Model, Models) {
   auto optimizer = Model::make();
   const std::vector<float> start{1, 2}, gradient{3, -4};
-  optimizer.learning_rate = 0.5F;
+  conformance::settings(optimizer).learning_rate = 0.5F;
   const auto constant = conformance::after(optimizer, start, gradient, true);
-  optimizer.learning_rate = [](std::int64_t step) { return step == 7 ? 0.5F : 0.0F; };
+  conformance::settings(optimizer).learning_rate = [](std::int64_t step) {
+    return step == 7 ? 0.5F : 0.0F;
+  };
   const auto at_7 = conformance::after(optimizer, start, gradient, true, 7);
   const auto at_8 = conformance::after(optimizer, start, gradient, true, 8);
   BOOST_TEST((conformance::bits(at_7) == conformance::bits(constant)));
   BOOST_TEST((conformance::bits(at_8) == conformance::bits(start)));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_weight_decay_may_follow_the_schedule, Model, Models) {
+  auto optimizer = Model::make();
+  const std::vector<float> start{1, 2}, gradient{3, -4};
+  conformance::settings(optimizer).weight_decay = 0.25F;
+  const auto constant = conformance::after(optimizer, start, gradient, true);
+  conformance::settings(optimizer).weight_decay = 0;
+  const auto none = conformance::after(optimizer, start, gradient, true);
+  conformance::settings(optimizer).weight_decay = [](std::int64_t step) {
+    return step == 7 ? 0.25F : 0.0F;
+  };
+  const auto at_7 = conformance::after(optimizer, start, gradient, true, 7);
+  const auto at_8 = conformance::after(optimizer, start, gradient, true, 8);
+  BOOST_TEST((conformance::bits(at_7) == conformance::bits(constant)));
+  BOOST_TEST((conformance::bits(at_8) == conformance::bits(none)));
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(long_runs_keep_the_coefficients_finite, Model, Models) {

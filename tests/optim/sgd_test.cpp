@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 #include <zero/base/error.hpp>
-#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/scheduled.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/update.hpp>
 
@@ -79,10 +79,14 @@ BOOST_AUTO_TEST_CASE(a_gradient_of_norm_5_clipped_to_1_moves_by_its_direction) {
   BOOST_TEST(std::fabs(weight[1] + 0.8F) < 1e-6F);
 }
 
-BOOST_AUTO_TEST_CASE(an_empty_function_is_no_learning_rate) {
-  BOOST_CHECK_THROW(zero::LearningRate(std::function<float(std::int64_t)>()), zero::ContractError);
-  BOOST_CHECK_THROW(zero::LearningRate(static_cast<float (*)(std::int64_t)>(nullptr)),
-                    zero::ContractError);
+BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused) {
+  for (const zero::Sgd& wrong : {zero::Sgd{.learning_rate = -1},
+                                 {.momentum = -0.5F},
+                                 {.momentum = HUGE_VALF},
+                                 {.weight_decay = std::nanf("")}}) {
+    BOOST_CHECK_THROW(wrong.check(), zero::ContractError);
+  }
+  zero::Sgd{.learning_rate = 0, .momentum = 1}.check();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

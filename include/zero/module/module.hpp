@@ -16,6 +16,7 @@
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/model.hpp>
 #include <zero/module/step_scope.hpp>
+#include <zero/optim/groups.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/policy/make_schedule.hpp>
 
@@ -36,10 +37,10 @@ class Module {
   using Engine = detail::Engine<OptimizerType, Comm, T>;
 
  public:
-  Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
-         ModuleOptions options)
+  Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
+         Groups<OptimizerType> optimizers, ModuleOptions options)
       : model_(std::move(model)),
-        engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizer),
+        engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizers),
                 options) {
     if (options.poison) clear();  // the padding stays NaN
   }

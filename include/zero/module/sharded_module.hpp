@@ -20,33 +20,31 @@ class ShardedModule : public Module<ModelType, OptimizerType, Comm, T> {
  public:
   using Stage = StageType;
 
-  ShardedModule(ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
+  ShardedModule(ModelType model, const Mesh<Comm>& mesh, Groups<OptimizerType> optimizers,
                 ModuleOptions options)
       : Module<ModelType, OptimizerType, Comm, T>(stage_value<StageType>, std::move(model), mesh,
-                                                  std::move(optimizer), options) {}
+                                                  std::move(optimizers), options) {}
 };
 
 /// A module that trains `model` in stage `StageType` over the ranks of `comm`, with weights of type
-/// T.
+/// T. `optimizers` is one optimizer, or zero::groups(...) of several by the names of tensors.
 ///
 /// Order:   collective; the caller keeps the communicator and may use it between steps.
 /// Errors:  ContractError on every rank if their models, stages or types differ.
-template <class StageType, class T = float, class ModelType, class Comm, class OptimizerType>
-ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType model, Mesh<Comm> mesh,
-                                                                  OptimizerType optimizer,
-                                                                  ModuleOptions options = {}) {
-  return {std::move(model), std::move(mesh), std::move(optimizer), options};
+template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
+ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(
+    ModelType model, Mesh<Comm> mesh, Optimizers optimizers, ModuleOptions options = {}) {
+  return {std::move(model), std::move(mesh), std::move(optimizers), options};
 }
-template <class StageType, class T = float, class ModelType, Communicator Comm, class OptimizerType>
-ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType model, Comm& comm,
-                                                                  OptimizerType optimizer,
-                                                                  ModuleOptions options = {}) {
-  return {std::move(model), mesh(comm), std::move(optimizer), options};
+template <class StageType, class T = float, class ModelType, Communicator Comm, class Optimizers>
+ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(
+    ModelType model, Comm& comm, Optimizers optimizers, ModuleOptions options = {}) {
+  return {std::move(model), mesh(comm), std::move(optimizers), options};
 }
 
 /// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
-template <class StageType, class T = float, class ModelType, class OptimizerType>
-std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType&,
+template <class StageType, class T = float, class ModelType, class Optimizers>
+std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers&,
                          const ModuleOptions& options = {}, std::size_t replicas = 1) {
   if (replicas == 0 || ranks % replicas != 0) {
     throw ContractError("zero::bytes_needed: " + std::to_string(ranks) + " ranks do not make " +
@@ -55,7 +53,7 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
   }
   const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T));
   const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
-  return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(
+  return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, ranks, options));
 }
 

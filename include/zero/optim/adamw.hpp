@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <zero/optim/detail/settings.hpp>
 #include <zero/optim/detail/square_root.hpp>
-#include <zero/optim/learning_rate.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/scheduled.hpp>
 
 namespace zero {
 
@@ -24,11 +25,11 @@ namespace zero {
 /// Pre:     0 <= beta < 1; epsilon > 0.
 /// Source:  Loshchilov & Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
 struct AdamW {
-  LearningRate learning_rate = 3e-4F;
+  Scheduled learning_rate = 3e-4F;
   float beta1 = 0.9F;
   float beta2 = 0.999F;
   float epsilon = 1e-8F;
-  float weight_decay = 0.01F;
+  Scheduled weight_decay = 0.01F;
 
   static constexpr std::size_t states = 2;  // m, v
 
@@ -40,6 +41,14 @@ struct AdamW {
     float epsilon;
   };
 
+  void check() const {
+    detail::check_scheduled("AdamW::learning_rate", learning_rate);
+    detail::check_share("AdamW::beta1", beta1);
+    detail::check_share("AdamW::beta2", beta2);
+    detail::check_positive("AdamW::epsilon", epsilon);
+    detail::check_scheduled("AdamW::weight_decay", weight_decay);
+  }
+
   /// The corrections are taken in double, once per tensor.
   Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decay) const {
     const double rate = learning_rate.at(step), b1 = beta1, b2 = beta2;
@@ -48,7 +57,7 @@ struct AdamW {
             .new1 = static_cast<float>(1 - b1),
             .beta2 = beta2,
             .new2 = static_cast<float>(1 - b2),
-            .decay = decay ? static_cast<float>(rate * weight_decay) : 0.0F,
+            .decay = decay ? static_cast<float>(rate * weight_decay.at(step)) : 0.0F,
             .rate = static_cast<float>(rate / (1 - std::pow(b1, t))),
             .root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, t))),
             .epsilon = epsilon};

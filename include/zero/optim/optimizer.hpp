@@ -26,15 +26,17 @@ consteval bool updates_elements(std::index_sequence<I...>) {
 
 /// An element-wise update rule. tests/optim/conformance.hpp holds the suite that proves a model.
 ///
-/// T::states                    fp32 numbers that are kept per element; each starts at 0.
-/// T::Coefficients              trivially copyable: what the elements of one tensor share in a
-/// step. coefficients(counter, step, decay)
-///                              `counter` is 1 at the first update of the tensor, `step` the
-///                              schedule position from 0, `decay` whether weight decay applies.
+/// T::states        fp32 numbers that are kept per element; each starts at 0.
+/// T::Coefficients  trivially copyable, without padding: what the elements of one tensor share in a
+///                  step. Ranks compare its bytes.
+/// coefficients(counter, step, decay)
+///                  `counter` is 1 at the first update of the tensor, `step` the schedule position
+///                  from 0, `decay` whether weight decay applies.
 /// element(c, gradient, master, state...)
-///                              static: updates one element. It sees no position and no neighbour,
-///                              so that any cut of a tensor into pieces gives the same bits; it
-///                              is plain arithmetic, for loops on the host and kernels alike.
+///                  static: updates one element. It sees no position and no neighbour, so that any
+///                  cut of a tensor into pieces gives the same bits; it is plain arithmetic, for
+///                  loops on the host and kernels alike.
+/// check()          may be left out: throws ContractError for settings that make no sense.
 template <class T>
 concept Optimizer = std::copyable<T> && std::is_trivially_copyable_v<typename T::Coefficients> &&
     requires(const T& optimizer, std::int64_t counter, std::int64_t step, bool decay) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Stochastic gradient descent with momentum. Standard library only.
+// Stochastic gradient descent with momentum. May include base/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <zero/optim/learning_rate.hpp>
+#include <zero/optim/detail/settings.hpp>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/scheduled.hpp>
 
 namespace zero {
 
@@ -17,9 +18,9 @@ namespace zero {
 /// Without momentum and decay this is w - rate g, exact where the product and the difference are.
 /// Decay is an addition to the gradient and is averaged by momentum, as in PyTorch's SGD.
 struct Sgd {
-  LearningRate learning_rate = 1e-2F;
+  Scheduled learning_rate = 1e-2F;
   float momentum = 0;
-  float weight_decay = 0;
+  Scheduled weight_decay = 0;
 
   static constexpr std::size_t states = 1;  // m
 
@@ -27,8 +28,15 @@ struct Sgd {
     float rate, momentum, decay;
   };
 
+  void check() const {
+    detail::check_scheduled("Sgd::learning_rate", learning_rate);
+    detail::check_setting(std::isfinite(momentum) && momentum >= 0, "Sgd::momentum",
+                          "a finite number from 0", momentum);
+    detail::check_scheduled("Sgd::weight_decay", weight_decay);
+  }
+
   Coefficients coefficients(std::int64_t, std::int64_t step, bool decay) const {
-    return {learning_rate.at(step), momentum, decay ? weight_decay : 0.0F};
+    return {learning_rate.at(step), momentum, decay ? weight_decay.at(step) : 0.0F};
   }
 
   static constexpr void element(const Coefficients& c, float gradient, float& master, float& m) {

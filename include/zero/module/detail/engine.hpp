@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 #include <zero/module/detail/checks.hpp>
+#include <zero/module/detail/optimizers.hpp>
 #include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
 #include <zero/module/detail/runner.hpp>
@@ -33,10 +34,10 @@ class Engine {
   using Runner = detail::Runner<Optimizer, Comm, T>;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
-         Optimizer optimizer, ModuleOptions options)
+         Groups<Optimizer> optimizers, ModuleOptions options)
       : parameters_(std::move(parameters)),
         mesh_(mesh),
-        optimizer_(std::move(optimizer)),
+        optimizers_(std::move(optimizers), parameters_),
         options_(options),
         schedules_(stage, parameters_, options_.max_micro_steps),
         control_shape_(detail::control_shape(parameters_, mesh_.world.size(), options_)),
@@ -46,7 +47,7 @@ class Engine {
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.evaluation().steps.size()),
         streams_(options_),
-        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizer_, options_),
+        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizers_, options_),
         training_(schedules_.training(), runner_),
         evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_) {
@@ -157,7 +158,15 @@ class Engine {
                           std::to_string(ran) + " ran");
     }
     const double ranks = static_cast<double>(mesh_.world.size());
-    control_.finish(options.divisor == 0 ? ranks : options.divisor, options.max_norm);
+    std::uint64_t settings = 0;
+    std::exception_ptr no_settings;
+    try {
+      settings = optimizers_.settings(control_.step());
+    } catch (...) {  // of a function of the user's: all ranks skip the step
+      no_settings = std::current_exception();
+      control_.fail();
+    }
+    control_.finish(options.divisor == 0 ? ranks : options.divisor, options.max_norm, settings);
     broken_ = true;  // from the first update to the last, parameters are torn
     training_.finish();
     streams_[StreamId::reduce].synchronize();
@@ -165,6 +174,7 @@ class Engine {
     streams_.check();  // work of the user's on a stream, or a function for the learning rate
     broken_ = false;
     phase_ = Phase::idle;
+    if (no_settings) std::rethrow_exception(no_settings);
     if (!control_.agreed()) throw_disagreement();
     if (control_.at_floor()) throw_at_floor();
     return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
@@ -248,6 +258,14 @@ class Engine {
           "on all ranks (this is rank " +
           std::to_string(mesh_.world.rank()) + ")");
     }
+    if (control_.optimizers_differ()) {
+      throw ContractError(
+          "zero: finish: the ranks have optimizers with different settings at step " +
+          std::to_string(control_.step()) +
+          ", such as their learning rates, or groups of other tensors; nothing was updated. Give "
+          "all ranks the same (this is rank " +
+          std::to_string(mesh_.world.rank()) + ")");
+    }
     throw ContractError(
         "zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
         info(control_.disagreeing_op()).name +
@@ -282,7 +300,7 @@ class Engine {
 
   ParameterTable parameters_;
   Mesh<Comm> mesh_;
-  Optimizer optimizer_;
+  Optimizers<Optimizer> optimizers_;
   ModuleOptions options_;
   Schedules schedules_;
   ControlShape control_shape_;

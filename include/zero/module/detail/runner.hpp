@@ -16,6 +16,7 @@
 #include <zero/module/buffers.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/detail/host_streams.hpp>
+#include <zero/module/detail/optimizers.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/norm.hpp>
@@ -33,14 +34,14 @@ class Runner {
   using Buffers = zero::Buffers<T, Optimizer::states>;
 
   Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
-         Control& control, HostStreams& streams, const Optimizer& optimizer,
+         Control& control, HostStreams& streams, const Optimizers<Optimizer>& optimizers,
          const ModuleOptions& options)
       : parameters_(parameters),
         mesh_(mesh),
         buffers_(buffers),
         control_(control),
         streams_(streams),
-        optimizer_(optimizer),
+        optimizers_(optimizers),
         options_(options) {}
 
   /// The schedule whose steps come next, and how many of them have events of their own.
@@ -235,7 +236,7 @@ class Runner {
     info.layout.for_each_piece(r, [&](const Piece& piece) {
       const std::size_t tensor = info.tensors[piece.tensor];
       if (!control_.present(tensor)) return;
-      const auto coefficients = optimizer_.coefficients(
+      const auto coefficients = optimizers_.of(tensor).coefficients(
           control_.counter(tensor), control_.step() - 1, parameters_.tensors()[tensor].decay);
       const std::size_t at = begin + piece.shard_begin;
       float* states[Optimizer::states + 1] = {};
@@ -261,7 +262,7 @@ class Runner {
   Buffers& buffers_;
   Control& control_;
   HostStreams& streams_;
-  const Optimizer& optimizer_;
+  const Optimizers<Optimizer>& optimizers_;
   const ModuleOptions& options_;
   const Schedule* schedule_ = nullptr;
   std::span<HostEvent> events_;
