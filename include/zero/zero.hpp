@@ -16,6 +16,9 @@
 #include <zero/module/sharded_module.hpp>
 #include <zero/module/sharded_tensor.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/ema.hpp>
+#include <zero/optim/groups.hpp>
+#include <zero/optim/lion.hpp>
 #include <zero/optim/loss_scale.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/policy/stages.hpp>

@@ -54,7 +54,7 @@ class Module {
   /// that the weights do not depend on the number of ranks. Not collective.
   template <class F>
   void initialize(F value) {
-    settle("initialize");
+    settle_to_change("initialize");
     for (const TensorInfo& tensor : parameters().tensors()) {
       kept().set_weights(tensor,
                          [&](std::size_t element) -> float { return value(tensor, element); });
@@ -72,17 +72,41 @@ class Module {
   }
   /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
   void write_weights(std::string_view name, std::span<const float> in) {
+    engine_.require_live("write_weights");
     kept().set_weights(sized("write_weights", name, in.size()),
                        [&](std::size_t i) { return in[i]; });
   }
   void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
+    engine_.require_live("write_state");
     kept().set_state(sized("write_state", name, in.size()), k,
                      [&](std::size_t i) { return in[i]; });
+  }
+  /// Exchanges the weights with their average, on all ranks: evaluation then sees the average, and
+  /// read_weights gives it. The next call gives the weights back, bit for bit; no step begins
+  /// before. A tensor that was never updated has no average and stays.
+  ///
+  /// Moves:   where ranks hold whole weights of a sharded optimizer, each shard to all ranks.
+  void exchange_average() {
+    constexpr bool averages = requires { OptimizerType::average; };
+    static_assert(averages,
+                  "zero: exchange_average() needs an optimizer that averages the weights: give the "
+                  "module zero::Ema<...>{.optimizer = ..., .decay = ...}.");
+    if constexpr (averages) {
+      settle("exchange_average");
+      engine_.note_exchange();
+      for (const TensorInfo& tensor : parameters().tensors()) {
+        if (tensor.frozen || counter(tensor.name) == 0) continue;
+        kept().exchange(tensor, OptimizerType::average);
+      }
+      for (std::size_t g = 0; g < parameters().groups().size(); ++g) {
+        if (!parameters().groups()[g].frozen) kept().publish(g);
+      }
+    }
   }
   /// How often a tensor was updated.
   std::int64_t counter(std::string_view name) { return engine_.control().counter(index(name)); }
   void set_counter(std::string_view name, std::int64_t count) {
-    settle("set_counter");
+    settle_to_change("set_counter");
     engine_.control().set_counter(index(name), count);
   }
   /// Training steps that were applied.
@@ -170,6 +194,10 @@ class Module {
   void settle(const char* call) {
     engine_.require_idle(call);
     engine_.synchronize();
+  }
+  void settle_to_change(const char* call) {
+    engine_.require_live(call);
+    settle(call);
   }
   std::size_t index(std::string_view name) const {
     return static_cast<std::size_t>(&parameters().find(name) - parameters().tensors().data());

@@ -61,6 +61,7 @@ class Engine {
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
   std::uint64_t begin_step(std::size_t micro_steps) {
     require_idle("begin_step");
+    require_live("begin_step");
     if (micro_steps == 0 || micro_steps > schedules_.max_micro_steps()) {
       throw ContractError("zero: begin_step: expected 1 to " +
                           std::to_string(schedules_.max_micro_steps()) + " micro-steps, got " +
@@ -211,6 +212,14 @@ class Engine {
                           " was called within a step; finish or abandon that first");
     }
   }
+  /// Notes that the weights were exchanged with their average, or back.
+  void note_exchange() { exchanged_ = !exchanged_; }
+  void require_live(const char* call) const {
+    if (!exchanged_) return;
+    throw ContractError(std::string("zero: ") + call +
+                        " was called while the weights are exchanged with their average; call "
+                        "exchange_average() again first");
+  }
   /// Waits until everything that was enqueued is done.
   void synchronize() { streams_.synchronize(); }
 
@@ -317,6 +326,7 @@ class Engine {
   const Step* inside_ = nullptr;  // the compute step whose scope is open
   std::exception_ptr failure_;    // of a scope's end
   bool broken_ = false;
+  bool exchanged_ = false;  // the weights with their average
 };
 
 }  // namespace zero::detail

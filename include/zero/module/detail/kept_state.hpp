@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -38,6 +39,29 @@ class KeptState {
   template <class F>
   void set_state(const TensorInfo& tensor, std::size_t k, F value) {
     set(tensor, state(tensor, k), value);
+  }
+
+  /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
+  /// publish.
+  void exchange(const TensorInfo& tensor, std::size_t k) {
+    const auto& group = buffers_.group(tensor.group);
+    const std::span<float> other = state(tensor, k);
+    for_each_piece(tensor, schedule_.traits.shards_optimizer,
+                   [&](const Piece& piece, std::size_t begin) {
+                     for (std::size_t i = begin; i < begin + piece.count; ++i) {
+                       std::swap(group.master[i], other[i]);
+                       if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
+                     }
+                   });
+  }
+  /// Refreshes what each rank holds whole of a group from the shards. A collective.
+  void publish(std::size_t g) {
+    if (schedule_.home[g] == nowhere || !schedule_.traits.shards_optimizer) return;
+    const GroupInfo& info = parameters_.groups()[g];
+    T* const whole = buffers_.group(g).params.data();
+    const std::size_t count = info.layout.shard();
+    mesh_.shard.all_gather(whole + mesh_.shard.rank() * count, whole, count,
+                           Label{"publish", parameters_.units()[info.unit].name, 0});
   }
 
   /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are

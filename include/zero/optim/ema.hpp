@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// An optimizer that also averages the weights. Includes optim/optimizer.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <zero/optim/detail/settings.hpp>
+#include <zero/optim/optimizer.hpp>
+
+namespace zero {
+
+/// An optimizer with an exponential moving average of the weights that it makes:
+///
+///   average <- decay average + (1 - decay) w, after each update of w; it starts at 0
+///
+/// The average is the last number of the state, after those of `optimizer`. A tensor that a step
+/// does not update is not averaged either.
+///
+/// Pre:     0 <= decay < 1.
+template <class O>
+struct Ema {
+  O optimizer{};
+  float decay = 0.999F;
+
+  static constexpr std::size_t average = O::states;  // its number among the states
+  static constexpr std::size_t states = O::states + 1;
+
+  struct Coefficients {
+    typename O::Coefficients optimizer;
+    float decay, fresh;  // fresh = 1 - decay
+  };
+
+  void check() const {
+    if constexpr (requires { optimizer.check(); }) optimizer.check();
+    detail::check_share("Ema::decay", decay);
+  }
+
+  Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decays) const {
+    return {optimizer.coefficients(counter, step, decays), decay,
+            static_cast<float>(1 - double{decay})};
+  }
+
+  template <class... States>
+  requires(sizeof...(States) == states) static constexpr void element(const Coefficients& c,
+                                                                      float gradient, float& master,
+                                                                      States&... numbers) {
+    float* const all[] = {&numbers...};
+    update(c, gradient, master, all, std::make_index_sequence<O::states>());
+    float& mean = *all[average];
+    mean = c.decay * mean + c.fresh * master;
+  }
+
+ private:
+  template <std::size_t... I>
+  static constexpr void update(const Coefficients& c, float gradient, float& master,
+                               float* const* all, std::index_sequence<I...>) {
+    O::element(c.optimizer, gradient, master, *all[I]...);
+  }
+};
+
+template <class O>
+Ema(O, float) -> Ema<O>;
+
+}  // namespace zero
