@@ -116,6 +116,7 @@ inline const std::vector<Mode>& modes() {
 
 struct Setup {
   std::size_t ranks = 1, replicas = 1;
+  std::vector<std::size_t> axes{};  // sizes of further axes, the last of which varies fastest
   zero::ModuleOptions options{.poison = true, .time_limit = std::chrono::seconds(10)};
 
   Setup in(const Mode& mode, std::uint64_t seed = 1) const {
@@ -124,6 +125,16 @@ struct Setup {
     made.options.user_code = mode.user_code;
     made.options.seed = seed;
     return made;
+  }
+  Setup with_axes(std::vector<std::size_t> sizes) const {
+    Setup made = *this;
+    made.axes = std::move(sizes);
+    return made;
+  }
+  std::size_t threads() const {
+    std::size_t product = ranks;
+    for (const std::size_t size : axes) product *= size;
+    return product;
   }
   Setup on(std::size_t new_ranks, std::size_t new_replicas = 1) const {
     Setup made = *this;
@@ -149,6 +160,24 @@ inline void on_threads(std::size_t ranks, std::chrono::milliseconds time_limit,
   zero::run_threads(ranks, f, {.time_limit = time_limit});
 }
 
+/// The mesh of a thread: its world is the slowest axis.
+inline zero::Mesh<zero::ThreadCommunicator> mesh_of(const Setup& setup,
+                                                    zero::ThreadCommunicator& comm) {
+  if (setup.axes.empty()) return zero::mesh(comm, setup.replicas);
+  // Along an axis of stride s and size n, ranks differ in (rank / s) % n only.
+  const auto line = [&](std::size_t stride, std::size_t size) {
+    const std::size_t rank = comm.rank(), at = rank / stride % size;
+    return comm.split(static_cast<int>(rank - at * stride), static_cast<int>(at));
+  };
+  std::size_t stride = setup.threads() / setup.ranks;
+  zero::Mesh<zero::ThreadCommunicator> mesh = zero::mesh(line(stride, setup.ranks), setup.replicas);
+  for (const std::size_t size : setup.axes) {
+    stride /= size;
+    mesh = mesh.also(line(stride, size));
+  }
+  return mesh;
+}
+
 /// Runs body(module) on each rank and returns what it returns, by rank. The first error is thrown.
 template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
 auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
@@ -156,10 +185,10 @@ auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optim
   using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
   // Ranks write side by side: not into the bits of a std::vector<bool>.
   using Result = std::invoke_result_t<Body&, Module&>;
-  std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(setup.ranks);
-  on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
-    auto sharded = zero::shard<StageType, T>(model, zero::mesh(comm, setup.replicas), optimizer,
-                                             setup.options);
+  std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(
+      setup.threads());
+  on_threads(setup.threads(), setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
+    auto sharded = zero::shard<StageType, T>(model, mesh_of(setup, comm), optimizer, setup.options);
     Module& module = sharded;
     results[comm.rank()] = body(module);
   });

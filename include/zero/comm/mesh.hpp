@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 #include <zero/base/error.hpp>
 #include <zero/comm/communicator.hpp>
 
@@ -12,11 +13,30 @@ namespace zero {
 
 /// `replicate.size()` replicas of a model, each sharded over `shard.size()` ranks.
 /// Rank of the world = replica * shard.size() + shard.rank().
+///
+/// In a program with further axes, such as tensor or pipeline parallelism, the world is this rank's
+/// line along the data-parallel axis, and `axes` are its lines along the others: each holds another
+/// part of the model. Together they form a grid.
 template <Communicator Comm>
 struct Mesh {
   Comm world;
-  Comm shard;      ///< the ranks of this replica
-  Comm replicate;  ///< the ranks of the other replicas that hold the same shard
+  Comm shard;                ///< the ranks of this replica
+  Comm replicate;            ///< the ranks of the other replicas that hold the same shard
+  std::vector<Comm> axes{};  ///< along each further axis; the norm and each decision span them
+
+  /// This mesh with one more axis: zero::mesh(data).also(tensor). All ranks name them in one order.
+  Mesh also(const Comm& axis) const {
+    Mesh made = *this;
+    made.axes.push_back(axis);
+    return made;
+  }
+  /// Whether this rank stands for all others along the further axes, in what they have in common.
+  bool first_of_axes() const {
+    for (const Comm& axis : axes) {
+      if (axis.rank() != 0) return false;
+    }
+    return true;
+  }
 };
 
 /// One model sharded over all ranks. A collective.

@@ -16,12 +16,15 @@
 namespace zero {
 
 /// What differs from a plain trained tensor; combined with `|`.
-enum class TensorOption : std::uint8_t { none = 0, no_decay = 1, frozen = 2 };
+enum class TensorOption : std::uint8_t { none = 0, no_decay = 1, frozen = 2, replicated = 4 };
 
 /// The optimizer's weight decay leaves this tensor alone.
 inline constexpr TensorOption no_decay = TensorOption::no_decay;
 /// The tensor is not trained: no gradient, no optimizer state.
 inline constexpr TensorOption frozen = TensorOption::frozen;
+/// The tensor is the same on every rank along the further axes of a mesh, such as a norm's weight
+/// under tensor parallelism: only the first of them counts it in the norm of the gradient.
+inline constexpr TensorOption replicated = TensorOption::replicated;
 
 constexpr TensorOption operator|(TensorOption a, TensorOption b) {
   return static_cast<TensorOption>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -112,6 +115,7 @@ struct TensorSpec {
   Shape shape;
   bool decay = true;
   bool frozen = false;
+  bool replicated = false;
 };
 
 /// The tensors that Kind declares for `config`, in order.
@@ -141,9 +145,9 @@ std::vector<TensorSpec> specs_of(const Config& config) {
         }
       }
     });
-    specs.push_back({std::string(field.name), field.shape,
-                     !has(field.options, TensorOption::no_decay),
-                     has(field.options, TensorOption::frozen)});
+    specs.push_back(
+        {std::string(field.name), field.shape, !has(field.options, TensorOption::no_decay),
+         has(field.options, TensorOption::frozen), has(field.options, TensorOption::replicated)});
   });
   return specs;
 }

@@ -96,28 +96,33 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const ControlShap
       schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
-  std::size_t replicated = 0;
+  std::size_t over_replicas = 0;
   for (const Step& step : schedule.steps) {
     if (step.op != Op::all_reduce_replicas) continue;
     const FlatLayout& layout = parameters.groups()[step.subject].layout;
-    replicated +=
+    over_replicas +=
         sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
   }
-  return {sent.gathered * sizeof(T), scatters ? reduced : 0,
-          (scatters ? 0 : reduced) + replicated * sizeof(float) + control.sent() * sizeof(double)};
+  return {
+      sent.gathered * sizeof(T), scatters ? reduced : 0,
+      (scatters ? 0 : reduced) + over_replicas * sizeof(float) + control.sent() * sizeof(double)};
 }
 
 /// Bytes that a rank has sent so far over the communicators of a mesh.
 template <class Comm>
 Traffic measured_traffic(const Mesh<Comm>& mesh) {
   Traffic sum = mesh.world.sent();
-  if (mesh.replicate.size() == 1) return sum;  // the shard axis is the world
-  for (const Traffic& sent : {mesh.shard.sent(), mesh.replicate.sent()}) {
+  const auto add = [&](const Comm& comm) {
+    const Traffic sent = comm.sent();
     sum.all_gather += sent.all_gather;
     sum.reduce_scatter += sent.reduce_scatter;
     sum.all_reduce += sent.all_reduce;
     sum.broadcast += sent.broadcast;
-  }
+  };
+  for (const Comm& axis : mesh.axes) add(axis);
+  if (mesh.replicate.size() == 1) return sum;  // the shard axis is the world
+  add(mesh.shard);
+  add(mesh.replicate);
   return sum;
 }
 

@@ -141,11 +141,10 @@ class Control {
     for (std::size_t t = 0; t < present_.size(); ++t) present_[t] = at[t] != 0;
   }
   /// Begins the sum over a further axis, of what the worlds along it have in common.
-  std::span<double> pack_axis(std::size_t axis, std::size_t rank) {
-    const std::span<double> block = block_.first(shape_.axis_block(axis));
-    pack_head(head_, rank, shape_.axes[axis], block);
-    return block;
+  void pack_axis(std::size_t axis, std::size_t rank) {
+    pack_head(head_, rank, shape_.axes[axis], axis_block(axis));
   }
+  std::span<double> axis_block(std::size_t axis) { return block_.first(shape_.axis_block(axis)); }
   void read_axis(std::size_t axis) { read_head(shape_.axes[axis]); }
   void decide() {
     Decision& made = decision_;

@@ -23,7 +23,8 @@ struct TensorInfo {
   Shape shape;
   bool decay = true, frozen = false;
   std::size_t unit = 0, group = 0;
-  std::size_t place = 0;  // which tensor of its group
+  std::size_t place = 0;    // which tensor of its group
+  bool replicated = false;  // along the further axes of the mesh
 };
 
 /// Tensors that are gathered, reduced and updated together: the trainable or the frozen tensors of
@@ -109,6 +110,7 @@ class ParameterTable {
         throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
       }
       tensors_.push_back({name, spec.shape, spec.decay, spec.frozen, u});
+      tensors_.back().replicated = spec.replicated;
     }
     for (const bool fixed : {false, true}) add_group(unit, u, kind, fixed, ranks, alignment);
     units_.push_back(std::move(unit));

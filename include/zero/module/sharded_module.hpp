@@ -56,5 +56,14 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
   return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, ranks, options));
 }
+/// The same for the mesh of a module, which may have further axes.
+template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
+std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh, const Optimizers&,
+                         const ModuleOptions& options = {}) {
+  const ParameterTable table(model, mesh.shard.size(), memory_alignment / sizeof(T));
+  const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
+  return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
+      table, schedules, detail::control_shape(table, mesh, options));
+}
 
 }  // namespace zero

@@ -22,8 +22,17 @@
 namespace zero::detail {
 
 inline ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
-                                  const ModuleOptions& options) {
-  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm};
+                                  const ModuleOptions& options,
+                                  std::vector<std::size_t> axes = {}) {
+  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm,
+          std::move(axes)};
+}
+template <class Comm>
+ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& mesh,
+                           const ModuleOptions& options) {
+  std::vector<std::size_t> axes;
+  for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
+  return control_shape(parameters, mesh.world.size(), options, std::move(axes));
 }
 
 /// Drives the schedules of a module. Knows units by number and nothing of their kinds.
@@ -40,7 +49,7 @@ class Engine {
         optimizers_(std::move(optimizers), parameters_),
         options_(options),
         schedules_(stage, parameters_, options_.max_micro_steps),
-        control_shape_(detail::control_shape(parameters_, mesh_.world.size(), options_)),
+        control_shape_(detail::control_shape(parameters_, mesh_, options_)),
         memory_(parameters_, schedules_, mesh_.shard.rank(), control_shape_, options_),
         control_(memory_.buffers().control_block(), memory_.buffers().norms(), control_shape_,
                  options_.loss_scale),
@@ -260,6 +269,13 @@ class Engine {
     progress_.enter();
   }
   [[noreturn]] void throw_disagreement() const {
+    if (!control_.world_differs()) {
+      throw ContractError(
+          "zero: finish: ranks along a further axis of the mesh passed different FinishOptions, "
+          "have another norm or loss scale, are at different steps, or got an error of their own; "
+          "nothing was updated. Pass the same on all ranks (this is rank " +
+          std::to_string(mesh_.world.rank()) + ")");
+    }
     if (control_.options_differ()) {
       throw ContractError(
           "zero: finish: the ranks passed different FinishOptions, have another norm or loss "

@@ -191,8 +191,12 @@ class Runner {
     if (!schedule_->traits.shards_optimizer) own += rank() * shard(step);
     stream(step).enqueue([this, g = step.subject, own] {
       NormPart part(control_.norm_order());
-      parameters_.groups()[g].layout.for_each_piece(
-          rank(), [&](const Piece& piece) { part.add(own + piece.shard_begin, piece.count); });
+      const GroupInfo& info = parameters_.groups()[g];
+      info.layout.for_each_piece(rank(), [&](const Piece& piece) {
+        const TensorInfo& tensor = parameters_.tensors()[info.tensors[piece.tensor]];
+        const bool counts = !tensor.replicated || mesh_.first_of_axes();
+        part.add(own + piece.shard_begin, piece.count, counts);
+      });
       control_.set_norm(g, part.value());
     });
   }
@@ -202,10 +206,15 @@ class Runner {
     });
     mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(),
                            label(step));
-    stream(step).enqueue([this] {
-      control_.read();
-      control_.decide();
-    });
+    stream(step).enqueue([this] { control_.read(); });
+    for (std::size_t a = 0; a < mesh_.axes.size(); ++a) {  // their schedules may be others
+      const std::span<double> block = control_.axis_block(a);
+      stream(step).enqueue([this, a] { control_.pack_axis(a, mesh_.axes[a].rank()); });
+      mesh_.axes[a].all_reduce(stream(step), block.data(), block.size(),
+                               Label{info(step.op).name, "all units of a further axis"});
+      stream(step).enqueue([this, a] { control_.read_axis(a); });
+    }
+    stream(step).enqueue([this] { control_.decide(); });
   }
   void update(const Step& step) {
     // Runs while the host begins the next step, maybe with another schedule.

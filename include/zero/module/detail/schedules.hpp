@@ -78,7 +78,8 @@ class Schedules {
       for (int i = 0; i < tensor.shape.rank; ++i) {
         hasher.mix(static_cast<std::uint64_t>(tensor.shape.dims[i]));
       }
-      hasher.mix((tensor.decay ? 1U : 0U) + (tensor.frozen ? 2U : 0U));
+      hasher.mix((tensor.decay ? 1U : 0U) + (tensor.frozen ? 2U : 0U) +
+                 (tensor.replicated ? 4U : 0U));
     }
     return hasher.value();
   }
