@@ -198,6 +198,7 @@ Training train(const char* name, const Options& options, const std::string& text
     for (Size number = 0; number < options.steps; ++number) {
       if (number + 1 == options.steps) {
         module.synchronize();
+        module.compare_replicas();  // or else a first step does so
         before = module.sent();
       }
       const Clock::time_point begin = Clock::now();

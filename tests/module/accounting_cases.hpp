@@ -33,6 +33,7 @@ std::vector<Measured> measure(const grid::Shapes& shapes, std::size_t world, std
     auto module =
         zero::shard<StageType, T>(grid::make_model(shapes), zero::mesh(comm, replicas), grid::adam);
     module.initialize(grid::initial_weight);
+    module.compare_replicas();  // or else the first step does so
     Measured& mine = ranks[comm.rank()];
     mine.held = module.bytes_held();
     mine.predicted = module.predicted_bytes_held();

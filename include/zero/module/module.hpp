@@ -2,7 +2,11 @@
 // Copyright The zero authors
 // Module: what a ShardedModule can do, whatever its stage. May include all of zero.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,12 +45,16 @@ class Module {
          Groups<OptimizerType> optimizers, ModuleOptions options)
       : model_(std::move(model)),
         engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizers),
-                options) {
+                options),
+        sums_(2 * mesh.world.size()) {
     if (options.poison) clear();  // the padding stays NaN
   }
 
-  /// Begins a training step.
-  TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
+  /// Begins a training step. After weights were set it compares replicas first.
+  TrainingStep<Module> begin_step(const StepOptions& options = {}) {
+    if (to_be_compared_) compare_replicas("begin_step");
+    return {*this, options};
+  }
   /// Begins a forward pass that changes nothing; between training steps.
   Evaluation<Module> evaluate() { return Evaluation<Module>(*this); }
 
@@ -55,11 +63,44 @@ class Module {
   template <class F>
   void initialize(F value) {
     settle_to_change("initialize");
+    to_be_compared_ = true;
     for (const TensorInfo& tensor : parameters().tensors()) {
       kept().set_weights(tensor,
                          [&](std::size_t element) -> float { return value(tensor, element); });
     }
   }
+  /// The same with the values of one rank, which alone calls `value`: for values that differ from
+  /// rank to rank, such as those of a random generator. A collective.
+  template <class F>
+  void initialize(F value, std::size_t root) {
+    settle_to_change("initialize");
+    to_be_compared_ = true;
+    float part[1024];
+    for (const TensorInfo& tensor : parameters().tensors()) {
+      const std::size_t elements = tensor.shape.elements();
+      for (std::size_t begin = 0; begin < elements; begin += std::size(part)) {
+        const std::size_t end = std::min(elements, begin + std::size(part));
+        for (std::size_t i = begin; i < end && mesh().world.rank() == root; ++i) {
+          part[i - begin] = value(tensor, i);
+        }
+        mesh().world.broadcast(part, end - begin, root, Label{"initialize", tensor.name, 0});
+        kept().set_weights(
+            tensor, [&](std::size_t i) { return part[i - begin]; }, begin, end);
+      }
+    }
+  }
+  /// Makes all ranks hold the weights of one: whole weights are those of rank `root` of the world,
+  /// shards those of its replica. What only one rank of a replica holds stays.
+  void broadcast_weights(std::size_t root = 0) {
+    settle_to_change("broadcast_weights");
+    kept().broadcast(root);
+    to_be_compared_ = true;
+  }
+  /// Compares the weights that ranks must hold alike. The first begin_step after weights were set
+  /// does so, and later ones do not.
+  ///
+  /// Errors:  ContractError on every rank, with the first tensor that differs and the ranks.
+  void compare_replicas() { compare_replicas("compare_replicas"); }
   /// Copies a whole tensor into `out` on every rank; fp32 masters where there are any.
   ///
   /// Shape:   out [all elements of the tensor].
@@ -73,6 +114,7 @@ class Module {
   /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
   void write_weights(std::string_view name, std::span<const float> in) {
     engine_.require_live("write_weights");
+    to_be_compared_ = true;
     kept().set_weights(sized("write_weights", name, in.size()),
                        [&](std::size_t i) { return in[i]; });
   }
@@ -191,6 +233,29 @@ class Module {
       }
     }
   }
+  void compare_replicas(const char* call) {
+    settle(call);
+    const auto kept = this->kept();
+    if (kept.has_replicas()) {
+      const auto gather = [&](std::array<std::uint64_t, 2> mine) {
+        mesh().world.all_gather(mine.data(), sums_.data(), mine.size(),
+                                Label{"compare weights", "all units", 0});
+      };
+      std::array<std::uint64_t, 2> all{};
+      for (const TensorInfo& tensor : parameters().tensors()) {
+        const auto sums = kept.checksums(tensor);
+        for (std::size_t k = 0; k < 2; ++k) all[k] = all[k] * 31 + sums[k];
+      }
+      gather(all);
+      if (detail::replicas_differ(mesh(), sums_)) {
+        for (const TensorInfo& tensor : parameters().tensors()) {
+          gather(kept.checksums(tensor));
+          detail::compare_replicas(mesh(), sums_, call, tensor.name);
+        }
+      }
+    }
+    to_be_compared_ = false;
+  }
   void settle(const char* call) {
     engine_.require_idle(call);
     engine_.synchronize();
@@ -278,6 +343,8 @@ class Module {
 
   ModelType model_;
   Engine engine_;
+  std::vector<std::uint64_t> sums_;  // [rank of the world][2] checksums
+  bool to_be_compared_ = false;      // weights were set
 };
 
 }  // namespace zero

@@ -4,7 +4,10 @@
 // anything below module/.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,18 +25,24 @@ class KeptState {
             const Schedule& schedule)
       : parameters_(parameters), mesh_(mesh), buffers_(buffers), schedule_(schedule) {}
 
-  /// Sets each weight to value(element), and the masters with them.
+  /// Sets each weight of [begin, end) to value(element), and the masters with them.
   template <class F>
-  void set_weights(const TensorInfo& tensor, F value) {
+  void set_weights(const TensorInfo& tensor, F value, std::size_t begin = 0,
+                   std::size_t end = ~std::size_t{0}) {
     const auto& group = buffers_.group(tensor.group);
-    const bool whole = schedule_.home[tensor.group] != nowhere;
-    for_each_piece(tensor, !whole, [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        group.params[at + i] = from_float<T>(value(piece.tensor_begin + i));
-      }
-    });
+    const auto set_part = [&](auto held, bool sharded, auto convert) {
+      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+        const std::size_t first = std::max(begin, piece.tensor_begin);
+        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
+        for (std::size_t i = first; i < last; ++i) {
+          held[at + (i - piece.tensor_begin)] = convert(value(i));
+        }
+      });
+    };
+    set_part(group.params, schedule_.home[tensor.group] == nowhere,
+             [](float x) { return from_float<T>(x); });
     if (!Buffers::has_master || tensor.frozen) return;
-    set(tensor, group.master, value);
+    set_part(group.master, schedule_.traits.shards_optimizer, [](float x) { return x; });
   }
   /// Sets each number of optimizer state k to value(element).
   template <class F>
@@ -62,6 +71,55 @@ class KeptState {
     const std::size_t count = info.layout.shard();
     mesh_.shard.all_gather(whole + mesh_.shard.rank() * count, whole, count,
                            Label{"publish", parameters_.units()[info.unit].name, 0});
+  }
+
+  /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
+  bool has_replicas() const {
+    const auto whole = [](Index home) { return home != nowhere; };
+    return mesh_.replicate.size() > 1 ||
+           (mesh_.shard.size() > 1 &&
+            (!schedule_.traits.shards_optimizer ||
+             std::any_of(schedule_.home.begin(), schedule_.home.end(), whole)));
+  }
+  /// Checksums of the weights that all ranks hold alike, and of those that the same rank of each
+  /// replica holds.
+  std::array<std::uint64_t, 2> checksums(const TensorInfo& tensor) const {
+    const auto& group = buffers_.group(tensor.group);
+    std::array<std::uint64_t, 2> sums{};
+    const auto mix = [&](auto held, bool sharded) {
+      std::uint64_t& sum = sums[sharded ? 1 : 0];
+      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+        for (const auto value : held.subspan(at, piece.count)) {
+          sum = (sum ^ std::bit_cast<std::uint32_t>(to_float(value))) * 0x100000001b3U + 1;
+        }
+      });
+    };
+    mix(group.params, schedule_.home[tensor.group] == nowhere);
+    if (Buffers::has_master && !tensor.frozen) mix(group.master, schedule_.traits.shards_optimizer);
+    return sums;
+  }
+  /// Makes what ranks hold alike that of one rank of the world, or of its replica. A collective.
+  void broadcast(std::size_t root) {
+    const std::size_t replica = root / mesh_.shard.size();
+    const auto send = [&](auto held, bool sharded, const Label& label) {
+      const auto& comm = sharded ? mesh_.replicate : mesh_.world;
+      comm.broadcast(held.data(), held.size(), sharded ? replica : root, label);
+    };
+    for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
+      const GroupInfo& info = parameters_.groups()[g];
+      const Label label{"broadcast_weights", parameters_.units()[info.unit].name, 0};
+      const auto& group = buffers_.group(g);
+      const bool whole = schedule_.home[g] != nowhere;
+      send(group.params, !whole, label);
+      if (!Buffers::has_master || info.frozen) continue;
+      send(group.master, schedule_.traits.shards_optimizer, label);
+      if (!whole) continue;
+      // The root does not have these masters: those that do not fit its weights follow them.
+      for (std::size_t i = 0; i < group.master.size(); ++i) {
+        const float weight = to_float(group.own[i]);
+        if (to_float(from_float<T>(group.master[i])) != weight) group.master[i] = weight;
+      }
+    }
   }
 
   /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are
