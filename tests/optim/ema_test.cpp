@@ -20,8 +20,8 @@ struct OfAdamW {
 };
 struct OfSgd {
   static auto make() {
-    return zero::Ema{.optimizer = zero::Sgd{.learning_rate = 0.3, .weight_decay = 0.1},
-                     .decay = 0.5F};
+    return zero::Ema<zero::Sgd>{.optimizer = {.learning_rate = 0.3, .weight_decay = 0.1},
+                                .decay = 0.5F};
   }
 };
 using Models = std::tuple<OfAdamW, OfSgd>;
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(weights_and_states_are_those_of_the_optimizer_alone) {
 
 // B42
 BOOST_AUTO_TEST_CASE(weights_1_2_3_have_averages_0_5_and_1_25_and_2_125) {
-  const zero::Ema optimizer{.optimizer = zero::Sgd{.learning_rate = 1}, .decay = 0.5F};
+  const zero::Ema<zero::Sgd> optimizer{.optimizer = {.learning_rate = 1}, .decay = 0.5F};
   float weight = 0, gradient = -1, m = 0, average = 0;
   float* const states[] = {&m, &average};
   for (const float expected : {0.5F, 1.25F, 2.125F}) {

@@ -2,11 +2,8 @@
 // Copyright The zero authors
 // Module: what a ShardedModule can do, whatever its stage. May include all of zero.
 #pragma once
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +43,7 @@ class Module {
       : model_(std::move(model)),
         engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizers),
                 options),
-        sums_(2 * mesh.world.size()) {
+        sums_(mesh.world.size()) {
     if (options.poison) clear();  // the padding stays NaN
   }
 
@@ -75,19 +72,7 @@ class Module {
   void initialize(F value, std::size_t root) {
     settle_to_change("initialize");
     to_be_compared_ = true;
-    float part[1024];
-    for (const TensorInfo& tensor : parameters().tensors()) {
-      const std::size_t elements = tensor.shape.elements();
-      for (std::size_t begin = 0; begin < elements; begin += std::size(part)) {
-        const std::size_t end = std::min(elements, begin + std::size(part));
-        for (std::size_t i = begin; i < end && mesh().world.rank() == root; ++i) {
-          part[i - begin] = value(tensor, i);
-        }
-        mesh().world.broadcast(part, end - begin, root, Label{"initialize", tensor.name, 0});
-        kept().set_weights(
-            tensor, [&](std::size_t i) { return part[i - begin]; }, begin, end);
-      }
-    }
+    kept().initialize(value, root);
   }
   /// Makes all ranks hold the weights of one: whole weights are those of rank `root` of the world,
   /// shards those of its replica. What only one rank of a replica holds stays.
@@ -136,13 +121,9 @@ class Module {
     if constexpr (averages) {
       settle("exchange_average");
       engine_.note_exchange();
-      for (const TensorInfo& tensor : parameters().tensors()) {
-        if (tensor.frozen || counter(tensor.name) == 0) continue;
-        kept().exchange(tensor, OptimizerType::average);
-      }
-      for (std::size_t g = 0; g < parameters().groups().size(); ++g) {
-        if (!parameters().groups()[g].frozen) kept().publish(g);
-      }
+      const Control& control = engine_.control();
+      kept().exchange(OptimizerType::average,
+                      [&](std::size_t tensor) { return control.counter(tensor) != 0; });
     }
   }
   /// How often a tensor was updated.
@@ -235,25 +216,7 @@ class Module {
   }
   void compare_replicas(const char* call) {
     settle(call);
-    const auto kept = this->kept();
-    if (kept.has_replicas()) {
-      const auto gather = [&](std::array<std::uint64_t, 2> mine) {
-        mesh().world.all_gather(mine.data(), sums_.data(), mine.size(),
-                                Label{"compare weights", "all units", 0});
-      };
-      std::array<std::uint64_t, 2> all{};
-      for (const TensorInfo& tensor : parameters().tensors()) {
-        const auto sums = kept.checksums(tensor);
-        for (std::size_t k = 0; k < 2; ++k) all[k] = all[k] * 31 + sums[k];
-      }
-      gather(all);
-      if (detail::replicas_differ(mesh(), sums_)) {
-        for (const TensorInfo& tensor : parameters().tensors()) {
-          gather(kept.checksums(tensor));
-          detail::compare_replicas(mesh(), sums_, call, tensor.name);
-        }
-      }
-    }
+    kept().compare(sums_, call);
     to_be_compared_ = false;
   }
   void settle(const char* call) {
@@ -343,8 +306,8 @@ class Module {
 
   ModelType model_;
   Engine engine_;
-  std::vector<std::uint64_t> sums_;  // [rank of the world][2] checksums
-  bool to_be_compared_ = false;      // weights were set
+  std::vector<detail::Checksums> sums_;  // [rank of the world]
+  bool to_be_compared_ = false;          // weights were set
 };
 
 }  // namespace zero

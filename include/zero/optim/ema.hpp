@@ -60,7 +60,4 @@ struct Ema {
   }
 };
 
-template <class O>
-Ema(O, float) -> Ema<O>;
-
 }  // namespace zero

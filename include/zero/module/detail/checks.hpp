@@ -2,10 +2,10 @@
 // Copyright The zero authors
 // What is checked across ranks before a module's first step. May include comm/ and schedule/.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/comm/mesh.hpp>
@@ -42,20 +42,21 @@ void compare_across_ranks(const Comm& world, std::uint64_t hash) {
                         std::to_string(world.rank()) + "); give all ranks the same");
   }
 }
-/// Ranks must begin with equal weights where they hold the same. `sums` are the checksums of each
-/// rank of the world: of what all hold alike, and of what the same rank of each replica holds.
+/// Of the weights that all ranks hold alike, and of those that the same rank of each replica holds.
+using Checksums = std::array<std::uint64_t, 2>;
+
+/// Whether a rank of the world holds other weights than those that must be the same. `sums` [rank].
 template <class Comm>
-bool replicas_differ(const Mesh<Comm>& mesh, const std::vector<std::uint64_t>& sums) {
+bool replicas_differ(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums) {
   for (std::size_t r = 0; r < mesh.world.size(); ++r) {
-    const std::size_t twin = r % mesh.shard.size();
-    if (sums[2 * r] != sums[0] || sums[2 * r + 1] != sums[2 * twin + 1]) return true;
+    if (sums[r][0] != sums[0][0] || sums[r][1] != sums[r % mesh.shard.size()][1]) return true;
   }
   return false;
 }
 /// Throws, on every rank, if they differ in one tensor.
 template <class Comm>
-void compare_replicas(const Mesh<Comm>& mesh, const std::vector<std::uint64_t>& sums,
-                      const std::string& call, const std::string& tensor) {
+void check_replicas(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums, const char* call,
+                    const std::string& tensor) {
   if (!replicas_differ(mesh, sums)) return;
   std::string differing, others;
   const auto name = [](std::string& list, std::size_t rank) {
@@ -64,15 +65,16 @@ void compare_replicas(const Mesh<Comm>& mesh, const std::vector<std::uint64_t>& 
     list += (list.empty() ? "" : ", ") + text;
   };
   for (std::size_t r = 0; r < mesh.world.size(); ++r) {
-    const std::size_t twin = r % mesh.shard.size();
-    for (const auto& [other, kind] : {std::pair<std::size_t, std::size_t>{0, 0}, {twin, 1}}) {
-      if (sums[2 * r + kind] == sums[2 * other + kind]) continue;
+    const std::size_t others_of[] = {0, r % mesh.shard.size()};
+    for (std::size_t kind = 0; kind < 2; ++kind) {
+      const std::size_t other = others_of[kind];
+      if (sums[r][kind] == sums[other][kind]) continue;
       name(differing, r);
       name(others, other);
     }
   }
-  throw ContractError("zero: " + call + ": rank " + differing + " has other weights of tensor '" +
-                      tensor + "' than rank " + others +
+  throw ContractError(std::string("zero: ") + call + ": rank " + differing +
+                      " has other weights of tensor '" + tensor + "' than rank " + others +
                       ", though they must hold the same; initialize all ranks alike, or call "
                       "broadcast_weights() first (this is rank " +
                       std::to_string(mesh.world.rank()) + ")");

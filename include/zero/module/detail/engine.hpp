@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 #include <zero/module/detail/checks.hpp>
+#include <zero/module/detail/decision.hpp>
 #include <zero/module/detail/optimizers.hpp>
 #include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
@@ -20,20 +21,6 @@
 #include <zero/schedule/execute.hpp>
 
 namespace zero::detail {
-
-inline ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
-                                  const ModuleOptions& options,
-                                  std::vector<std::size_t> axes = {}) {
-  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm,
-          std::move(axes)};
-}
-template <class Comm>
-ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& mesh,
-                           const ModuleOptions& options) {
-  std::vector<std::size_t> axes;
-  for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
-  return control_shape(parameters, mesh.world.size(), options, std::move(axes));
-}
 
 /// Drives the schedules of a module. Knows units by number and nothing of their kinds.
 template <class Optimizer, class Comm, class T>
@@ -185,8 +172,7 @@ class Engine {
     broken_ = false;
     phase_ = Phase::idle;
     if (no_settings) std::rethrow_exception(no_settings);
-    if (!control_.agreed()) throw_disagreement();
-    if (control_.at_floor()) throw_at_floor();
+    check_decision(control_, parameters_, mesh_.world.rank());
     return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
   }
   /// Ends an evaluation: all of it ran, or it is abandoned.
@@ -267,45 +253,6 @@ class Engine {
     }
     if (is_new) progress_.begin_micro_step(next);
     progress_.enter();
-  }
-  [[noreturn]] void throw_disagreement() const {
-    if (!control_.world_differs()) {
-      throw ContractError(
-          "zero: finish: ranks along a further axis of the mesh passed different FinishOptions, "
-          "have another norm or loss scale, are at different steps, or got an error of their own; "
-          "nothing was updated. Pass the same on all ranks (this is rank " +
-          std::to_string(mesh_.world.rank()) + ")");
-    }
-    if (control_.options_differ()) {
-      throw ContractError(
-          "zero: finish: the ranks passed different FinishOptions, have another norm or loss "
-          "scale, or are at different steps after set_step; nothing was updated. Pass the same "
-          "on all ranks (this is rank " +
-          std::to_string(mesh_.world.rank()) + ")");
-    }
-    if (control_.optimizers_differ()) {
-      throw ContractError(
-          "zero: finish: the ranks have optimizers with different settings at step " +
-          std::to_string(control_.step()) +
-          ", such as their learning rates, or groups of other tensors; nothing was updated. Give "
-          "all ranks the same (this is rank " +
-          std::to_string(mesh_.world.rank()) + ")");
-    }
-    throw ContractError(
-        "zero: finish: some ranks ran unit '" + name(control_.disagreeing_unit()) + "' " +
-        info(control_.disagreeing_op()).name +
-        " in other micro-steps of this step than other ranks did; nothing was updated. "
-        "Run the same units on all ranks; a unit whose gradient is zero on one rank "
-        "still runs there (this is rank " +
-        std::to_string(mesh_.world.rank()) + ")");
-  }
-  [[noreturn]] void throw_at_floor() const {
-    throw OverflowError(
-        "zero: finish: a gradient is not finite, though the loss scale is at its floor of " +
-        std::to_string(control_.used_scale()) +
-        "; nothing was changed. Look for what overflows, such as a learning rate that is too "
-        "large, or lower LossScale::floor (this is rank " +
-        std::to_string(mesh_.world.rank()) + ")");
   }
   /// Orders everything that comes after everything that was enqueued, without waiting on the host.
   void fence() {

@@ -8,11 +8,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
+#include <zero/module/detail/checks.hpp>
 #include <zero/module/parameter_table.hpp>
 
 namespace zero::detail {
@@ -50,53 +53,54 @@ class KeptState {
     set(tensor, state(tensor, k), value);
   }
 
-  /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
-  /// publish.
-  void exchange(const TensorInfo& tensor, std::size_t k) {
-    const auto& group = buffers_.group(tensor.group);
-    const std::span<float> other = state(tensor, k);
-    for_each_piece(tensor, schedule_.traits.shards_optimizer,
-                   [&](const Piece& piece, std::size_t begin) {
-                     for (std::size_t i = begin; i < begin + piece.count; ++i) {
-                       std::swap(group.master[i], other[i]);
-                       if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
-                     }
-                   });
-  }
-  /// Refreshes what each rank holds whole of a group from the shards. A collective.
-  void publish(std::size_t g) {
-    if (schedule_.home[g] == nowhere || !schedule_.traits.shards_optimizer) return;
-    const GroupInfo& info = parameters_.groups()[g];
-    T* const whole = buffers_.group(g).params.data();
-    const std::size_t count = info.layout.shard();
-    mesh_.shard.all_gather(whole + mesh_.shard.rank() * count, whole, count,
-                           Label{"publish", parameters_.units()[info.unit].name, 0});
-  }
-
-  /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
-  bool has_replicas() const {
-    const auto whole = [](Index home) { return home != nowhere; };
-    return mesh_.replicate.size() > 1 ||
-           (mesh_.shard.size() > 1 &&
-            (!schedule_.traits.shards_optimizer ||
-             std::any_of(schedule_.home.begin(), schedule_.home.end(), whole)));
-  }
-  /// Checksums of the weights that all ranks hold alike, and of those that the same rank of each
-  /// replica holds.
-  std::array<std::uint64_t, 2> checksums(const TensorInfo& tensor) const {
-    const auto& group = buffers_.group(tensor.group);
-    std::array<std::uint64_t, 2> sums{};
-    const auto mix = [&](auto held, bool sharded) {
-      std::uint64_t& sum = sums[sharded ? 1 : 0];
-      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
-        for (const auto value : held.subspan(at, piece.count)) {
-          sum = (sum ^ std::bit_cast<std::uint32_t>(to_float(value))) * 0x100000001b3U + 1;
+  /// Sets each weight to value(tensor, element) of one rank, which alone calls it. A collective.
+  template <class F>
+  void initialize(F value, std::size_t root) {
+    float part[1024];
+    for (const TensorInfo& tensor : parameters_.tensors()) {
+      const std::size_t elements = tensor.shape.elements();
+      for (std::size_t begin = 0; begin < elements; begin += std::size(part)) {
+        const std::size_t end = std::min(elements, begin + std::size(part));
+        for (std::size_t i = begin; i < end && mesh_.world.rank() == root; ++i) {
+          part[i - begin] = value(tensor, i);
         }
-      });
+        mesh_.world.broadcast(part, end - begin, root, Label{"initialize", tensor.name, 0});
+        set_weights(
+            tensor, [&](std::size_t i) { return part[i - begin]; }, begin, end);
+      }
+    }
+  }
+  /// Swaps the weights with number k of the state, in all tensors that have(their index), and
+  /// refreshes what ranks hold whole. A collective.
+  template <class F>
+  void exchange(std::size_t k, F have) {
+    for (std::size_t t = 0; t < parameters_.tensors().size(); ++t) {
+      const TensorInfo& tensor = parameters_.tensors()[t];
+      if (!tensor.frozen && have(t)) exchange(tensor, k);
+    }
+    for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
+      if (!parameters_.groups()[g].frozen) publish(g);
+    }
+  }
+  /// Throws, on every rank, if ranks differ in weights that they must hold alike. `sums` [ranks of
+  /// the world] is room for their checksums. A collective.
+  void compare(std::vector<Checksums>& sums, const char* call) const {
+    if (!has_replicas()) return;
+    const auto gather = [&](const Checksums& mine) {
+      mesh_.world.all_gather(mine.data(), sums.data()->data(), mine.size(),
+                             Label{"compare weights", "all units", 0});
     };
-    mix(group.params, schedule_.home[tensor.group] == nowhere);
-    if (Buffers::has_master && !tensor.frozen) mix(group.master, schedule_.traits.shards_optimizer);
-    return sums;
+    Checksums all{};
+    for (const TensorInfo& tensor : parameters_.tensors()) {
+      const Checksums of_tensor = checksums(tensor);
+      for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[k] * 31 + of_tensor[k];
+    }
+    gather(all);
+    if (!replicas_differ(mesh_, sums)) return;
+    for (const TensorInfo& tensor : parameters_.tensors()) {
+      gather(checksums(tensor));
+      check_replicas(mesh_, sums, call, tensor.name);
+    }
   }
   /// Makes what ranks hold alike that of one rank of the world, or of its replica. A collective.
   void broadcast(std::size_t root) {
@@ -137,6 +141,54 @@ class KeptState {
   }
 
  private:
+  /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
+  /// publish.
+  void exchange(const TensorInfo& tensor, std::size_t k) {
+    const auto& group = buffers_.group(tensor.group);
+    const std::span<float> other = state(tensor, k);
+    for_each_piece(tensor, schedule_.traits.shards_optimizer,
+                   [&](const Piece& piece, std::size_t begin) {
+                     for (std::size_t i = begin; i < begin + piece.count; ++i) {
+                       std::swap(group.master[i], other[i]);
+                       if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
+                     }
+                   });
+  }
+  /// Refreshes what each rank holds whole of a group from the shards. A collective.
+  void publish(std::size_t g) {
+    if (schedule_.home[g] == nowhere || !schedule_.traits.shards_optimizer) return;
+    const GroupInfo& info = parameters_.groups()[g];
+    T* const whole = buffers_.group(g).params.data();
+    const std::size_t count = info.layout.shard();
+    mesh_.shard.all_gather(whole + mesh_.shard.rank() * count, whole, count,
+                           Label{"publish", parameters_.units()[info.unit].name, 0});
+  }
+
+  /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
+  bool has_replicas() const {
+    const auto whole = [](Index home) { return home != nowhere; };
+    return mesh_.replicate.size() > 1 ||
+           (mesh_.shard.size() > 1 &&
+            (!schedule_.traits.shards_optimizer ||
+             std::any_of(schedule_.home.begin(), schedule_.home.end(), whole)));
+  }
+  /// Checksums of the weights that all ranks hold alike, and of those that the same rank of each
+  /// replica holds.
+  Checksums checksums(const TensorInfo& tensor) const {
+    const auto& group = buffers_.group(tensor.group);
+    Checksums sums{};
+    const auto mix = [&](auto held, bool sharded) {
+      std::uint64_t& sum = sums[sharded ? 1 : 0];
+      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+        for (const auto value : held.subspan(at, piece.count)) {
+          sum = (sum ^ std::bit_cast<std::uint32_t>(to_float(value))) * 0x100000001b3U + 1;
+        }
+      });
+    };
+    mix(group.params, schedule_.home[tensor.group] == nowhere);
+    if (Buffers::has_master && !tensor.frozen) mix(group.master, schedule_.traits.shards_optimizer);
+    return sums;
+  }
   std::span<float> state(const TensorInfo& tensor, std::size_t k) const {
     const auto& states = buffers_.group(tensor.group).states;
     if (tensor.frozen || k >= states.size()) {

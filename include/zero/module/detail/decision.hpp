@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// What a module makes of Control: its size for a mesh, and the errors of its decision. May include
+// anything below module/.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+#include <zero/base/error.hpp>
+#include <zero/comm/mesh.hpp>
+#include <zero/module/control.hpp>
+#include <zero/module/options.hpp>
+#include <zero/module/parameter_table.hpp>
+
+namespace zero::detail {
+
+inline ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
+                                  const ModuleOptions& options,
+                                  std::vector<std::size_t> axes = {}) {
+  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm,
+          std::move(axes)};
+}
+template <class Comm>
+ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& mesh,
+                           const ModuleOptions& options) {
+  std::vector<std::size_t> axes;
+  for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
+  return control_shape(parameters, mesh.world.size(), options, std::move(axes));
+}
+
+/// Throws, on every rank alike, what a step was not applied for; a step that was skipped is no
+/// error.
+inline void check_decision(const Control& control, const ParameterTable& parameters,
+                           std::size_t rank) {
+  const std::string where = " (this is rank " + std::to_string(rank) + ")";
+  if (control.at_floor()) {
+    throw OverflowError(
+        "zero: finish: a gradient is not finite, though the loss scale is at its floor of " +
+        std::to_string(control.used_scale()) +
+        "; nothing was changed. Look for what overflows, such as a learning rate that is too "
+        "large, or lower LossScale::floor" +
+        where);
+  }
+  if (control.agreed()) return;
+  if (!control.world_differs()) {
+    throw ContractError(
+        "zero: finish: ranks along a further axis of the mesh passed different FinishOptions, have "
+        "another norm or loss scale, are at different steps, or got an error of their own; nothing "
+        "was updated. Pass the same on all ranks" +
+        where);
+  }
+  if (control.options_differ()) {
+    throw ContractError(
+        "zero: finish: the ranks passed different FinishOptions, have another norm or loss scale, "
+        "or are at different steps after set_step; nothing was updated. Pass the same on all "
+        "ranks" +
+        where);
+  }
+  if (control.optimizers_differ()) {
+    throw ContractError(
+        "zero: finish: the ranks have optimizers with different settings at step " +
+        std::to_string(control.step()) +
+        ", such as their learning rates, or groups of other tensors; nothing was updated. Give all "
+        "ranks the same" +
+        where);
+  }
+  throw ContractError("zero: finish: some ranks ran unit '" +
+                      parameters.units()[control.disagreeing_unit()].name + "' " +
+                      info(control.disagreeing_op()).name +
+                      " in other micro-steps of this step than other ranks did; nothing was "
+                      "updated. Run the same units on all ranks; a unit whose gradient is zero on "
+                      "one rank still runs there" +
+                      where);
+}
+
+}  // namespace zero::detail
