@@ -6,8 +6,15 @@
 #include <zero/policy/make_schedule.hpp>
 #include <zero/policy/stages.hpp>
 
+#ifndef ZERO_TEST_SHARE
+#define ZERO_TEST_SHARE 1
+#endif
+
 namespace tested {
 using namespace zero;
+
+/// Of very many cases of one kind, one in so many is tried: all, but under a sanitizer.
+inline constexpr unsigned share = ZERO_TEST_SHARE;
 
 template <std::size_t Forward, std::size_t Backward = Forward, std::size_t Keep = 1>
 using Deep =
@@ -19,6 +26,7 @@ using LastOnly = ShardGrads<GradsOptions{.every_micro_step = false}>;
 using NoSync = Stage<ShardOptimizer<>, LastOnly, ShardParams<>>;
 using NoSync2 = Stage<ShardOptimizer<>, LastOnly>;
 using Turns = Stage<TakeTurns, Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+using TurnsHpz = Stage<TakeTurns, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
 // A user's policy: small units stay whole; their update is published as in ZeRO-2.
 struct ResidentEnds {
@@ -63,6 +71,16 @@ void for_each_stage(F f) {
   f.template operator()<Mixed>("Zero3 resident ends");
   f.template operator()<Late>("Zero3 late reduce");
   f.template operator()<Turns>("Hybrid taking turns");
+  f.template operator()<Hpz>("Hpz");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>>>("Zero1, optimizer over all");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>>>(
+      "Zero2, optimizer over all");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>, LastOnly, ShardParams<>>>(
+      "Hpz no sync");
+  f.template
+  operator()<Stage<ResidentEnds, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>(
+      "Hpz resident ends");
+  f.template operator()<TurnsHpz>("Hpz taking turns");
 }
 
 /// A chain of which every other group, beginning with the first, is frozen.

@@ -76,21 +76,34 @@ class ScheduleBuilder {
       if (!out_->traits.replicates && index_.parts_left(g) == 0) emit(Op::square_norm, g);
     }
   }
-  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them.
-  constexpr void all_reduce_replicas(std::size_t unit) {
+  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them:
+  /// whole shards, or each replica its part of them.
+  constexpr void reduce_replicas(std::size_t unit) {
     if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
       if (!index_.trained(g) || index_.parts_left(g) != 0 || group.replicated) continue;
       group.replicated = true;
-      emit(Op::all_reduce_replicas, g);
+      emit(out_->traits.shards_replicas ? Op::reduce_scatter_replicas : Op::all_reduce_replicas, g);
       emit(Op::square_norm, g);
+    }
+  }
+  /// Gathers the shards of `unit` in place, of which each replica updated a part.
+  constexpr void publish_replicas(std::size_t unit) {
+    if (unit >= units()) return;
+    for (const Index g : model().unit(unit)) {
+      if (groups_[g].split) emit(Op::gather_replicas, g);
+      groups_[g].split = false;
     }
   }
   /// Gathers in place what was updated in place: the groups of `unit` that are always whole.
   constexpr void publish(std::size_t unit) {
     if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
+      if (groups_[g].torn && groups_[g].split) {
+        emit(Op::gather_replicas, g);
+        groups_[g].split = false;
+      }
       if (groups_[g].torn) emit(Op::gather, g);
       groups_[g].torn = false;
     }
@@ -157,6 +170,7 @@ class ScheduleBuilder {
       group.updated = true;
       emit(Op::update, g);
       group.torn = out_->traits.shards_optimizer && out_->home[g] != nowhere;
+      group.split = out_->traits.shards_replicas;
       if (!out_->traits.shards_grads) drop_whole_gradient(g);
     }
   }
@@ -175,7 +189,7 @@ class ScheduleBuilder {
   struct GroupState {
     Index params_slot = nowhere, grads_slot = nowhere;
     bool resident = false, shard_begun = false, reduced = false, replicated = false;
-    bool updated = false, torn = false;
+    bool updated = false, torn = false, split = false;
     std::size_t holders = 0;  // units that hold it whole
   };
   struct KindCount {

@@ -43,6 +43,7 @@ class Contents {
   struct Group {
     std::size_t reduced = 0;  // backwards that are in its reduced gradient
     bool updated = false, normed = false;
+    bool split = false;  // updated on this replica's part of the shard only
   };
   struct Activations {
     Index unit = nowhere, micro_step = 0;
@@ -83,7 +84,9 @@ class Contents {
       case Op::backward: return backward(step, subject);
       case Op::reduce_scatter:
       case Op::all_reduce: return reduce(step, subject);
-      case Op::all_reduce_replicas: return all_reduce_replicas(step, subject);
+      case Op::all_reduce_replicas:
+      case Op::reduce_scatter_replicas: return reduce_replicas(step, subject);
+      case Op::gather_replicas: return gather_replicas(step, subject);
       case Op::square_norm: return square_norm(step, subject);
       case Op::combine: return combine(step);
       case Op::update: return update(step, subject);
@@ -94,6 +97,7 @@ class Contents {
     if (cursor_ != s_->program.computes.size()) return Rule::order;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].updated != (windows_.expected(g) != 0)) return Rule::updated_once;
+      if (groups_[g].split) return Rule::balanced;
     }
     if (combined_ != s_->program.updates) return Rule::updated_once;
     for (std::size_t slot = 0; slot < params_.size(); ++slot) {
@@ -150,7 +154,8 @@ class Contents {
     const Access to = find(step, Space::params_whole);
     if (to.index >= params_.size()) return Rule::bound;
     Params& slot = params_[to.index];
-    if (to.index == s_->home[g]) {  // in place
+    if (groups_[g].split) return Rule::balanced;  // a part of the shard is not current
+    if (to.index == s_->home[g]) {                // in place
       if (slot.group != g || !slot.torn || to.mode != Mode::update) return Rule::balanced;
       slot.torn = false;
       return Rule::none;
@@ -160,6 +165,15 @@ class Contents {
     }
     if (slot.group != nowhere) return Rule::balanced;
     slot = Params{index(g), false, groups_[g].updated};
+    return Rule::none;
+  }
+  constexpr Rule gather_replicas(const Step& step, std::size_t g) {
+    const Index home = s_->home[g];
+    const Space space = home == nowhere ? Space::params_shard : Space::params_whole;
+    if (!groups_[g].split || !touches(step, space, Mode::update, home == nowhere ? g : home)) {
+      return Rule::balanced;
+    }
+    groups_[g].split = false;
     return Rule::none;
   }
   constexpr Rule release(const Step& step, std::size_t g) {
@@ -232,8 +246,11 @@ class Contents {
     whole = Gradient{};
     return Rule::none;
   }
-  constexpr Rule all_reduce_replicas(const Step& step, std::size_t g) {
+  constexpr Rule reduce_replicas(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::update);
+    if ((step.op == Op::reduce_scatter_replicas) != s_->traits.shards_replicas) {
+      return Rule::reduced_once;
+    }
     if (gradient == nullptr || gradient->replicated || !complete(g)) return Rule::reduced_once;
     gradient->replicated = true;
     return Rule::none;
@@ -271,6 +288,7 @@ class Contents {
     if (in_place) params_[home] = Params{index(g), s_->traits.shards_optimizer, true};
     *gradient = Gradient{};
     groups_[g].updated = true;
+    groups_[g].split = s_->traits.shards_replicas;
     return Rule::none;
   }
 
