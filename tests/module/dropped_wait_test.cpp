@@ -136,7 +136,7 @@ class Rig {
   }
   std::size_t needed() const {
     zero::Arena counter;
-    Buffers(counter, table_, schedule_, slots_, 0, mesh_.world.size());
+    Buffers(counter, table_, schedule_, slots_, 0, 0, mesh_.world.size());
     return (counter.used() + sizeof(Block) - 1) / sizeof(Block);
   }
   void initialize() {

@@ -44,14 +44,17 @@ BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t state
   BytesHeld most;
   std::size_t home = 0;
   const Schedule& any = *schedules.front();
-  const std::size_t ranks =
-      parameters.groups().empty() ? 1 : parameters.groups().front().layout.ranks();
+  std::size_t ranks = 1, parts = 1;
+  if (!parameters.groups().empty()) {
+    parts = parameters.groups().front().parts;
+    ranks = parameters.groups().front().layout.ranks() / parts;
+  }
   for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
     if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
   }
   for (const Schedule* schedule : schedules) {
     const Footprint held = footprint(
-        *schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks);
+        *schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, parts);
     const auto elements = [&](Space space) {
       return held.elements[static_cast<std::size_t>(space)];
     };
@@ -100,14 +103,17 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const Schedule& s
   const std::size_t control = 2 * (block / world_size) * (world_size - 1) * sizeof(double);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
-  std::size_t replicated = 0;
+  std::size_t replicated = 0, scattered = 0;
   for (const Step& step : schedule.steps) {
+    if (!across_replicas(step.op)) continue;
+    const GroupInfo& group = parameters.groups()[step.subject];
+    if (step.op == Op::reduce_scatter_replicas) scattered += group.layout.shard() * (replicas - 1);
     if (step.op != Op::all_reduce_replicas) continue;
-    const FlatLayout& layout = parameters.groups()[step.subject].layout;
     replicated +=
-        sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
+        sent_in_all_reduce(scatters ? group.shard() : group.layout.padded(), replicas, replica);
   }
-  return {sent.gathered * sizeof(T), scatters ? reduced : 0,
+  return {(sent.gathered + sent.gathered_replicas) * sizeof(T),
+          (scatters ? reduced : 0) + scattered * sizeof(float),
           (scatters ? 0 : reduced) + replicated * sizeof(float) + control};
 }
 

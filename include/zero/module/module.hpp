@@ -39,7 +39,7 @@ class Module {
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
          ModuleOptions options)
       : model_(std::move(model)),
-        engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizer),
+        engine_(stage, make_parameters(model_, stage.traits, mesh), mesh, std::move(optimizer),
                 options) {
     if (options.poison) clear();  // the padding stays NaN
   }
@@ -99,9 +99,10 @@ class Module {
   /// Elements of a tensor that this rank updates; none on a rank whose shard is empty.
   std::size_t owned(std::string_view name) const {
     const TensorInfo& tensor = parameters().find(name);
-    const FlatLayout& layout = parameters().groups()[tensor.group].layout;
+    const GroupInfo& group = parameters().groups()[tensor.group];
+    const std::size_t part = group.parts == 1 ? 0 : mesh().replicate.rank();
     std::size_t sum = 0;
-    layout.for_each_piece(mesh().shard.rank(), [&](const Piece& piece) {
+    group.layout.for_each_piece(mesh().shard.rank() * group.parts + part, [&](const Piece& piece) {
       if (piece.tensor == tensor.place) sum += piece.count;
     });
     return sum;
@@ -144,8 +145,10 @@ class Module {
   friend class TrainingStep<Module>;
   friend class Evaluation<Module>;
 
-  static ParameterTable make_parameters(const ModelType& model, std::size_t ranks) {
-    return ParameterTable(model, ranks, memory_alignment / sizeof(T));
+  static ParameterTable make_parameters(const ModelType& model, const StageTraits& traits,
+                                        const Mesh<Comm>& mesh) {
+    return ParameterTable(model, mesh.shard.size(), memory_alignment / sizeof(T),
+                          traits.shards_replicas ? mesh.replicate.size() : 1);
   }
   detail::KeptState<Comm, typename Engine::Buffers, T> kept() {
     return {parameters(), engine_.mesh(), engine_.buffers(), schedule()};

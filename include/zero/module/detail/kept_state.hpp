@@ -25,8 +25,7 @@ class KeptState {
   template <class F>
   void set_weights(const TensorInfo& tensor, F value) {
     const auto& group = buffers_.group(tensor.group);
-    const bool whole = schedule_.home[tensor.group] != nowhere;
-    for_each_piece(tensor, !whole, [&](const Piece& piece, std::size_t at) {
+    for_each_piece(tensor, params_held(tensor), [&](const Piece& piece, std::size_t at) {
       for (std::size_t i = 0; i < piece.count; ++i) {
         group.params[at + i] = from_float<T>(value(piece.tensor_begin + i));
       }
@@ -45,16 +44,26 @@ class KeptState {
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
     const auto& group = buffers_.group(tensor.group);
     if (Buffers::has_master && !tensor.frozen) {
-      read(tensor, group.master, schedule_.traits.shards_optimizer, out);
+      read(tensor, group.master, state_held(), out);
     } else {
-      read(tensor, group.params, schedule_.home[tensor.group] == nowhere, out);
+      read(tensor, group.params, params_held(tensor), out);
     }
   }
   void read_state(const TensorInfo& tensor, std::size_t k, std::span<float> out) {
-    read(tensor, state(tensor, k), schedule_.traits.shards_optimizer, out);
+    read(tensor, state(tensor, k), state_held(), out);
   }
 
  private:
+  /// How much of a group a buffer holds: all, the shard, or the part that this rank updates.
+  enum class Held { whole, shard, part };
+  Held params_held(const TensorInfo& tensor) const {
+    return schedule_.home[tensor.group] != nowhere ? Held::whole : Held::shard;
+  }
+  Held state_held() const {
+    return schedule_.traits.shards_replicas    ? Held::part
+           : schedule_.traits.shards_optimizer ? Held::shard
+                                               : Held::whole;
+  }
   std::span<float> state(const TensorInfo& tensor, std::size_t k) const {
     const auto& states = buffers_.group(tensor.group).states;
     if (tensor.frozen || k >= states.size()) {
@@ -65,42 +74,54 @@ class KeptState {
   }
   template <class F>
   void set(const TensorInfo& tensor, std::span<float> held, F value) {
-    for_each_piece(tensor, schedule_.traits.shards_optimizer,
-                   [&](const Piece& piece, std::size_t at) {
-                     for (std::size_t i = 0; i < piece.count; ++i) {
-                       held[at + i] = value(piece.tensor_begin + i);
-                     }
-                   });
+    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+      for (std::size_t i = 0; i < piece.count; ++i) {
+        held[at + i] = value(piece.tensor_begin + i);
+      }
+    });
   }
-  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds:
-  /// those of its own shard, or, where the buffer is whole, of all.
+  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
   template <class F>
-  void for_each_piece(const TensorInfo& tensor, bool sharded, F f) const {
-    const FlatLayout& layout = parameters_.groups()[tensor.group].layout;
-    const std::size_t first = sharded ? mesh_.shard.rank() : 0;
-    const std::size_t last = sharded ? first + 1 : layout.ranks();
+  void for_each_piece(const TensorInfo& tensor, Held held, F f) const {
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    const FlatLayout& layout = group.layout;
+    std::size_t first = 0, last = layout.ranks();
+    if (held != Held::whole) {
+      first = mesh_.shard.rank() * group.parts;
+      last = first + group.parts;
+    }
+    if (held == Held::part) {
+      first += mesh_.replicate.rank();
+      last = first + 1;
+    }
     for (std::size_t r = first; r < last; ++r) {
       layout.for_each_piece(r, [&](const Piece& piece) {
         if (piece.tensor == tensor.place) {
-          f(piece, piece.shard_begin + (sharded ? 0 : r * layout.shard()));
+          f(piece, piece.shard_begin + (r - first) * layout.shard());
         }
       });
     }
   }
   template <class Number>
-  void read(const TensorInfo& tensor, std::span<Number> held, bool sharded, std::span<float> out) {
-    for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+  void read(const TensorInfo& tensor, std::span<Number> values, Held held, std::span<float> out) {
+    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
       for (std::size_t i = 0; i < piece.count; ++i) {
-        out[piece.tensor_begin + i] = to_float(held[at + i]);
+        out[piece.tensor_begin + i] = to_float(values[at + i]);
       }
     });
-    if (!sharded) return;
-    const FlatLayout& layout = parameters_.groups()[tensor.group].layout;
-    for (std::size_t r = 0; r < layout.ranks(); ++r) {
-      layout.for_each_piece(r, [&](const Piece& piece) {
+    if (held == Held::whole) return;
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    for (std::size_t r = 0; r < group.layout.ranks(); ++r) {
+      const std::size_t shard = r / group.parts, replica = r % group.parts;
+      group.layout.for_each_piece(r, [&](const Piece& piece) {
         if (piece.tensor != tensor.place) return;
-        mesh_.shard.broadcast(out.data() + piece.tensor_begin, piece.count, r,
-                              Label{"read", tensor.name, 0});
+        float* const to = out.data() + piece.tensor_begin;
+        const Label label{"read", tensor.name, 0};
+        if (held == Held::shard) {
+          mesh_.shard.broadcast(to, piece.count, shard, label);
+        } else {
+          mesh_.world.broadcast(to, piece.count, replica * mesh_.shard.size() + shard, label);
+        }
       });
     }
   }

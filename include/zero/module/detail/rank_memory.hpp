@@ -22,18 +22,19 @@ class RankMemory {
   static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules& schedules,
                                   std::size_t world_size) {
     Arena counter;
-    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, world_size);
+    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, 0, world_size);
     return counter.used();
   }
 
   RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
-             std::size_t world_size, const ModuleOptions& options)
+             std::size_t replica, std::size_t world_size, const ModuleOptions& options)
       : bytes_(bytes_needed(parameters, schedules, world_size)),
         owned_(options.memory.empty()),
         block_(owned_ ? HostMemory().allocate(bytes_, memory_alignment)
                       : checked(options.memory, bytes_)),
         arena_(block_, bytes_),
-        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, world_size) {
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
+                 world_size) {
     std::memset(block_, options.poison ? 0xFF : 0, bytes_);  // bytes of ones are NaN in every type
   }
   RankMemory(const RankMemory&) = delete;
