@@ -88,7 +88,7 @@ class Rig {
         slots_(sizes(schedule, table)),
         memory_(needed()),
         arena_(memory_.data(), memory_.size() * sizeof(Block)),
-        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), mesh.world.size()),
+        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), 0, mesh.world.size()),
         control_(buffers_.control_block(), buffers_.norms(), table.units().size(),
                  table.tensors().size()),
         activations_(extent(schedule, Space::activations)),
