@@ -47,7 +47,7 @@ class Module {
   /// Begins a training step.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
   /// Begins a forward pass that changes nothing; between training steps.
-  Evaluation<Module> evaluate() { return Evaluation<Module>(*this); }
+  Evaluation<Module> evaluate(const EvaluationOptions& options = {}) { return {*this, options}; }
 
   /// Sets every weight to value(tensor, element). The element counts within the whole tensor, so
   /// that the weights do not depend on the number of ranks. Not collective.
@@ -114,18 +114,24 @@ class Module {
   BytesHeld bytes_held() const { return measured_bytes(engine_.memory().arena()); }
   /// The same from the schedule and the sizes alone.
   BytesHeld predicted_bytes_held() const {
-    const Schedule deepest =
-        make_schedule(engine_.schedules().stage(), parameters().shape(),
-                      training(parameters().units().size(), engine_.schedules().max_micro_steps()));
-    const Schedule single = make_schedule(engine_.schedules().stage(), parameters().shape(),
-                                          training(parameters().units().size(), 1));
-    const Schedule* const all[] = {&single, &deepest, &evaluation_schedule()};
+    const std::size_t units = parameters().units().size();
+    std::vector<Program> programs = engine_.schedules().programs();
+    programs.push_back(evaluation(units));
+    programs.push_back(training(units, engine_.schedules().max_micro_steps()));
+    programs.push_back(training(units, 1));
+    std::vector<Schedule> all;
+    for (const Program& program : programs) {
+      all.push_back(make_schedule(engine_.schedules().stage(), parameters().shape(), program));
+    }
     return predict_bytes_held<T>(parameters(), OptimizerType::states, mesh().world.size(), all);
   }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
-    const Schedule made = make_schedule(engine_.schedules().stage(), parameters().shape(),
-                                        training(parameters().units().size(), micro_steps));
+    return predicted_bytes_sent(training(parameters().units().size(), micro_steps));
+  }
+  BytesSent predicted_bytes_sent(const Program& program) const {
+    const Schedule made =
+        make_schedule(engine_.schedules().stage(), parameters().shape(), program);
     return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
                                  mesh().replicate.rank());
   }
@@ -144,6 +150,7 @@ class Module {
   friend class UnitScope<Module>;
   friend class TrainingStep<Module>;
   friend class Evaluation<Module>;
+  friend class Pass<Module>;
 
   static ParameterTable make_parameters(const ModelType& model, const StageTraits& traits,
                                         const Mesh<Comm>& mesh) {

@@ -55,7 +55,7 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
   }
   const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T),
                              StageType::traits.shards_replicas ? replicas : 1);
-  const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
+  const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules,
                                                                              ranks);
 }

@@ -29,6 +29,7 @@ class UnitScope {
   UnitScope(Module& module, Op op, std::size_t unit)
       : module_(module),
         step_(module.engine_.enter(op, unit)),
+        place_(module.engine_.inside_place()),
         exceptions_(std::uncaught_exceptions()) {}
   UnitScope(const UnitScope&) = delete;
   UnitScope& operator=(const UnitScope&) = delete;
@@ -45,6 +46,12 @@ class UnitScope {
   /// "block.3"
   const std::string& name() const { return module_.parameters().units()[index()].name; }
   std::size_t micro_step() const { return step_.micro_step; }
+  /// Which use of the unit this is in its micro-step; 0 unless layers share its weights.
+  std::size_t use() const { return module_.engine_.use(place_); }
+  Op op() const { return step_.op; }
+  bool is_backward() const { return step_.op == Op::backward; }
+  /// Whether this forward ran before in its micro-step, and runs again for its activations.
+  bool recomputes() const { return module_.engine_.recomputes(place_); }
 
   /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it
   /// reads; `of` names that unit where it reads several of one kind.
@@ -81,6 +88,7 @@ class UnitScope {
  private:
   Module& module_;
   const Step& step_;
+  std::size_t place_;  // in the program
   int exceptions_;
   bool skipped_ = false;
 };

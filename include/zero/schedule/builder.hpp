@@ -131,6 +131,10 @@ class ScheduleBuilder {
       out.steps.reserve(4 * program.computes.size() + 4 * model.groups() + 1);
     }
   }
+  /// Obtains room for programs of that many computes and micro-steps.
+  constexpr void reserve(const ModelShape& model, std::size_t computes, std::size_t micro_steps) {
+    index_.reserve(model, computes, micro_steps);
+  }
   /// Keeps the groups of `unit` whole at all times; comes before place_slots.
   constexpr void keep_whole(std::size_t unit) {
     for (const Index g : model().unit(unit)) groups_[g].resident = true;
@@ -155,6 +159,7 @@ class ScheduleBuilder {
     const Compute compute = program().computes[place];
     place_ = place;
     micro_step_ = compute.micro_step;
+    set_ = index_.set_of(compute);
     index_.go_to(compute.unit, place);
     return compute;
   }
@@ -211,8 +216,7 @@ class ScheduleBuilder {
     for (const Operand& operand : info(op).operands) {
       if (operand.mode == Mode::none) break;
       if (operand.space == Space::activations) {
-        const std::size_t set = index_.sets() == 1 ? 0 : micro_step_;
-        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set * units())});
+        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set_ * units())});
       } else if (operand.space == Space::flow) {
         add(step, {operand.space, operand.mode, 0});
       } else if (operand.space == Space::control) {
@@ -272,7 +276,7 @@ class ScheduleBuilder {
   detail::Scratch<UnitState> units_{};
   detail::Scratch<GroupState> groups_{};
   detail::Scratch<KindCount> kinds_{};
-  std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0;
+  std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0, set_ = 0;
   bool control_begun_ = false;
 };
 

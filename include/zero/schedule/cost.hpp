@@ -63,6 +63,32 @@ constexpr ElementsSent traffic(const Schedule& schedule, Elements elements, std:
   return sent;
 }
 
+/// Makes sizes[slot] at least as large as the largest group that is ever in that slot of `space`,
+/// if group g has `elements(g)` elements.
+template <class Elements>
+constexpr void fit_slots(const Schedule& schedule, Space space, Elements elements,
+                         std::vector<std::size_t>& sizes) {
+  if (sizes.size() < extent(schedule, space)) sizes.resize(extent(schedule, space), 0);
+  const auto fit = [&](std::size_t slot, std::size_t group) {
+    if (sizes[slot] < elements(group)) sizes[slot] = elements(group);
+  };
+  for (const Step& step : schedule.steps) {
+    const Access* access = step.begin();
+    const auto next = [&] {
+      while (access != step.end() && access->space != space) ++access;
+      return access != step.end();
+    };
+    if (!computes(step.op)) {
+      if (next()) fit(access->index, step.subject);
+      continue;
+    }
+    for (const Index g : schedule.model.unit(step.subject)) {
+      if (space == Space::grads_whole && schedule.model.group(g).frozen) continue;
+      if (next()) fit((access++)->index, g);
+    }
+  }
+}
+
 /// Elements that one rank holds in each space.
 struct Footprint {
   std::size_t elements[space_count] = {};
@@ -80,25 +106,8 @@ constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::
     held.elements[static_cast<std::size_t>(space)] += n;
   };
   for (const Space space : {Space::params_whole, Space::grads_whole}) {
-    std::vector<std::size_t> sizes(extent(schedule, space), 0);
-    const auto fit = [&](const Access& access, std::size_t group) {
-      if (sizes[access.index] < elements(group)) sizes[access.index] = elements(group);
-    };
-    for (const Step& step : schedule.steps) {
-      const Access* access = step.begin();
-      const auto next = [&] {
-        while (access != step.end() && access->space != space) ++access;
-        return access != step.end();
-      };
-      if (!computes(step.op)) {
-        if (next()) fit(*access, step.subject);
-        continue;
-      }
-      for (const Index g : schedule.model.unit(step.subject)) {
-        if (space == Space::grads_whole && schedule.model.group(g).frozen) continue;
-        if (next()) fit(*access++, g);
-      }
-    }
+    std::vector<std::size_t> sizes{};
+    fit_slots(schedule, space, elements, sizes);
     for (const std::size_t size : sizes) add(space, size);
   }
   for (std::size_t g = 0; g < schedule.model.groups(); ++g) {

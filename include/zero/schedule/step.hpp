@@ -29,7 +29,7 @@ enum class Space : std::uint8_t {
   grads_whole,   // [slot]
   grads_shard,   // [group] exists only where gradients are sharded
   optimizer,     // [group]
-  activations,   // [unit, or unit and micro-step] what a forward keeps for its backward
+  activations,   // [unit, or unit, micro-step and use] what a forward keeps for its backward
   flow,          // [0] what one unit passes to the next, forward and backward
   control,       // [0] squared norm and finite check of all gradients
   device,        // [0] the room on the device that collectives need, where they must take turns

@@ -29,6 +29,15 @@ class Contents {
     const Rule rule = at_end();
     return rule == Rule::none ? Finding{} : Finding{rule, n, n, 0};
   }
+  /// Obtains room for schedules with that many buffers in one space, and micro-steps.
+  constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps) {
+    params_.reserve(buffers);
+    whole_.reserve(buffers);
+    activations_.reserve(buffers);
+    shard_.reserve(model.groups());
+    groups_.reserve(model.groups());
+    windows_.reserve(model, micro_steps);
+  }
 
  private:
   struct Params {  // torn: updated on this rank's part only
@@ -46,7 +55,7 @@ class Contents {
     bool split = false;  // updated on this replica's part of the shard only
   };
   struct Activations {
-    Index unit = nowhere, micro_step = 0;
+    Index unit = nowhere, micro_step = 0, use = 0;
     friend constexpr bool operator==(const Activations&, const Activations&) = default;
   };
 
@@ -185,8 +194,14 @@ class Contents {
   }
   constexpr bool in_order(const Step& step) const {
     if (cursor_ == s_->program.computes.size()) return false;
-    const Compute now{step.op, step.subject, step.micro_step};
-    return s_->program.computes[cursor_] == now && touches(step, Space::flow, Mode::update, 0);
+    const Compute& next = s_->program.computes[cursor_];
+    return next.op == step.op && next.unit == step.subject &&
+           next.micro_step == step.micro_step && touches(step, Space::flow, Mode::update, 0);
+  }
+  /// What the compute at this place of the program keeps, or has kept.
+  constexpr Activations now() const {
+    const Compute& compute = s_->program.computes[cursor_];
+    return {compute.unit, compute.micro_step, compute.use};
   }
   constexpr Rule reads_params(const Step& step, std::size_t unit) const {
     std::size_t nth = 0;
@@ -202,7 +217,7 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::write) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    activations_[kept.index] = {index(unit), step.micro_step};
+    activations_[kept.index] = now();
     ++cursor_;
     return reads_params(step, unit);
   }
@@ -210,7 +225,7 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::read) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    if (activations_[kept.index] != Activations{index(unit), step.micro_step}) return Rule::order;
+    if (activations_[kept.index] != now()) return Rule::order;
     activations_[kept.index] = {};
     if (const Rule rule = reads_params(step, unit); rule != Rule::none) return rule;
     std::size_t nth = 0;
