@@ -205,7 +205,8 @@ BOOST_AUTO_TEST_CASE(the_rules_reject_every_broken_schedule_and_accept_only_righ
     for (const Case& c :
          {Case{ModelShape(1), training(1)}, Case{ModelShape(3), training(3, 2)},
           Case{transformer(2, true), training(4, 1)}, Case{two_groups(2), training(2, 2)},
-          Case{half_frozen(3), evaluation(3)}, Case{ModelShape(2), forwards_first(2, 2)}}) {
+          Case{half_frozen(3), evaluation(3)}, Case{ModelShape(2), forwards_first(2, 2)},
+          Case{ModelShape(2), ping_pong(1)}, Case{ModelShape(3), recomputing(3, 1, 2)}}) {
       const Schedule s = make_schedule<S>(c.model, c.program);
       Mutants(s).make_all();
     }

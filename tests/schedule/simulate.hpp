@@ -79,12 +79,13 @@ inline Reference unsharded(const Schedule& s, World world) {
     std::vector<Words> grads(groups, Words(size, 0));
     std::vector<bool> trained(groups, false);
     for (std::size_t r = 0; r < world_size; ++r) {
-      std::vector<Words> kept(s.program.micro_steps, Words(s.model.units(), 0));
+      const std::size_t uses = zero::uses(s.program);
+      std::vector<Words> kept(s.program.micro_steps * uses, Words(s.model.units(), 0));
       for (const Compute& now : s.program.computes) {
         std::vector<const Words*> weights;
         for (const Index g : s.model.unit(now.unit)) weights.push_back(&ref.weights[g]);
         const Word d = digest(weights);
-        Word& act = kept[now.micro_step][now.unit];
+        Word& act = kept[now.micro_step * uses + now.use][now.unit];
         if (now.op == Op::forward) {
           const Word in = input(flows[r].forward, r, x, now);
           act = saved(in, d);

@@ -33,7 +33,11 @@ std::vector<Case> cases() {
           {"evaluation", transformer(2, true), evaluation(4)},
           {"another order", transformer(2, true), rotated(4, 2)},
           {"forwards first", ModelShape(3), forwards_first(3, 2)},
-          {"upper half", ModelShape(4), upper_half(4, 2)}};
+          {"upper half", ModelShape(4), upper_half(4, 2)},
+          {"shared weights", ModelShape(3), shared_weights(3, 2)},
+          {"two shared", ModelShape(2), ping_pong(2)},
+          {"recomputing", ModelShape(4), recomputing(4, 2, 2)},
+          {"recomputing, tied", transformer(2, true), recomputing(4, 1, 1)}};
 }
 
 /// Calls f(schedule, reference, description) for every stage and case.

@@ -124,6 +124,36 @@ constexpr Program forwards_first(std::size_t units, std::size_t micro_steps) {
   }
   return program;
 }
+/// The first unit runs three times in each pass, the others once.
+constexpr Program shared_weights(std::size_t units, std::size_t micro_steps) {
+  Program program = training(units, micro_steps);
+  std::vector<Compute> all{};
+  for (const Compute& compute : program.computes) {
+    for (Index i = 0; i < (compute.unit == 0 ? 3 : 1); ++i) {
+      const auto use =
+          static_cast<Index>(compute.op == Op::forward || compute.unit != 0 ? i : 2 - i);
+      all.push_back({compute.op, compute.unit, compute.micro_step, use});
+    }
+  }
+  program.computes = all;
+  return program;
+}
+/// Two units take turns, each with weights that both passes of a micro-step use twice, and the
+/// micro-steps overlap.
+constexpr Program ping_pong(std::size_t micro_steps) {
+  Program program = training(2, micro_steps);
+  program.computes.clear();
+  for (const Op op : {Op::forward, Op::backward}) {
+    for (std::size_t m = 0; m < micro_steps; ++m) {
+      for (Index i = 0; i < 4; ++i) {
+        const auto at = static_cast<Index>(op == Op::forward ? i : 3 - i);
+        program.computes.push_back(
+            {op, static_cast<Index>(at % 2), static_cast<Index>(m), static_cast<Index>(at / 2)});
+      }
+    }
+  }
+  return program;
+}
 /// Training of the upper units alone: the lower half runs forward only.
 constexpr Program upper_half(std::size_t units, std::size_t micro_steps) {
   Program program = training(units, micro_steps);

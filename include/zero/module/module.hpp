@@ -130,8 +130,7 @@ class Module {
     return predicted_bytes_sent(training(parameters().units().size(), micro_steps));
   }
   BytesSent predicted_bytes_sent(const Program& program) const {
-    const Schedule made =
-        make_schedule(engine_.schedules().stage(), parameters().shape(), program);
+    const Schedule made = make_schedule(engine_.schedules().stage(), parameters().shape(), program);
     return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
                                  mesh().replicate.rank());
   }

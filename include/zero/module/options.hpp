@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// What a caller may choose of a module and of a step, and what a step returns. May include device/ and
-// schedule/.
+// What a caller may choose of a module and of a step, and what a step returns. May include device/
+// and schedule/.
 #pragma once
 #include <chrono>
 #include <cstddef>

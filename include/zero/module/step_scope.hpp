@@ -26,9 +26,9 @@ class Pass {
     UnitScope<Module> operator*() const { return {module_, next_->op, next_->unit}; }
     Iterator& operator++() {
       const Compute* const after = module_.engine_.next_compute();
-      const bool ends = after == nullptr ||
-                        (op_ != Op::none &&
-                         (after->op != op_ || after->micro_step != next_->micro_step));
+      const bool ends =
+          after == nullptr ||
+          (op_ != Op::none && (after->op != op_ || after->micro_step != next_->micro_step));
       next_ = ends ? nullptr : after;
       return *this;
     }
@@ -52,7 +52,8 @@ class Pass {
 
 /// One training step: forward and backward passes of its micro-steps, then finish().
 ///
-/// Order:   that of StepOptions::program, or the usual one: micro-steps follow one another; in each,
+/// Order:   that of StepOptions::program, or the usual one: micro-steps follow one another; in
+/// each,
 ///          units run forward in the order of the model, then backward in the opposite order. A
 ///          unit may be left out of both. Anything else is a ContractError, and the step is as
 ///          before.

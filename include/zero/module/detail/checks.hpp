@@ -39,18 +39,19 @@ void compare_across_ranks(const Comm& world, std::uint64_t hash) {
   world.all_gather(&hash, all.data(), 1, Label{"compare schedules", "all units", 0});
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
-    throw ContractError("zero::shard: rank " + std::to_string(r) +
-                        " has another model, stage, type of weights or options than rank 0 (schedule "
-                        "hashes differ; this is rank " +
-                        std::to_string(world.rank()) + "); give all ranks the same");
+    throw ContractError(
+        "zero::shard: rank " + std::to_string(r) +
+        " has another model, stage, type of weights or options than rank 0 (schedule "
+        "hashes differ; this is rank " +
+        std::to_string(world.rank()) + "); give all ranks the same");
   }
 }
 
 /// The first compute that is another one on another rank than on rank 0, as text. A collective.
 template <class Comm>
-std::string first_difference(const Comm& world, const ParameterTable& parameters,
+std::string first_difference(const Comm& world, const char* call, const ParameterTable& parameters,
                              const Program& program) {
-  const Label label{"the programs", "all units", 0};
+  const Label label{"the programs", call, 0};
   std::vector<std::uint64_t> sizes(world.size());
   const std::uint64_t size = program.computes.size();
   world.all_gather(&size, sizes.data(), 1, label);
@@ -83,10 +84,10 @@ template <class Comm>
 void compare_programs(const Comm& world, const char* call, const ParameterTable& parameters,
                       const Schedule& schedule, std::vector<std::uint64_t>& hashes) {
   const std::uint64_t mine = hash(schedule);
-  world.all_gather(&mine, hashes.data(), 1, Label{"a new program", "all units", 0});
+  world.all_gather(&mine, hashes.data(), 1, Label{"a new program", call, 0});
   if (std::all_of(hashes.begin(), hashes.end(), [&](auto h) { return h == hashes[0]; })) return;
   throw ContractError(std::string("zero: ") + call + ": the ranks gave different programs: " +
-                      first_difference(world, parameters, schedule.program) +
+                      first_difference(world, call, parameters, schedule.program) +
                       "; give all ranks the same (this is rank " + std::to_string(world.rank()) +
                       ")");
 }

@@ -323,7 +323,7 @@ class Engine {
   Progress progress_;
   std::vector<std::uint64_t> hashes_;  // of the ranks, when they compare programs
   std::size_t place_ = 0;              // in the program, of the compute that comes next
-  std::uint64_t number_ = 0;  // of the step or evaluation that was begun last
+  std::uint64_t number_ = 0;           // of the step or evaluation that was begun last
   Phase phase_ = Phase::idle, phase_of_events_ = Phase::idle;
   const Step* inside_ = nullptr;  // the compute step whose scope is open
   std::exception_ptr failure_;    // of a scope's end

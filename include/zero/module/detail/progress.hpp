@@ -135,10 +135,10 @@ class Progress {
   const ParameterTable& parameters_;
   Control& control_;
   const Planned& planned_;
-  std::vector<Ran> ran_;                 // [ProgramCheck::key]
-  std::vector<MicroStep> micro_steps_;   // of this step
-  std::vector<char> excluded_;           // [tensor] gets no gradient from the backward entered
-  const Compute* wrong_ = nullptr;       // the first backward that differs from its forward
+  std::vector<Ran> ran_;                // [ProgramCheck::key]
+  std::vector<MicroStep> micro_steps_;  // of this step
+  std::vector<char> excluded_;          // [tensor] gets no gradient from the backward entered
+  const Compute* wrong_ = nullptr;      // the first backward that differs from its forward
 };
 
 }  // namespace zero::detail

@@ -105,8 +105,9 @@ class Schedules {
   void plan_training(const Program* program, std::size_t micro_steps) {
     if (program == nullptr) fill_training(plain_, units(), micro_steps);
     if (program != nullptr && !program->updates) {
-      throw ContractError("zero: begin_step: the program does not update; set Program::updates, or "
-                          "pass it to evaluate");
+      throw ContractError(
+          "zero: begin_step: the program does not update; set Program::updates, or "
+          "pass it to evaluate");
     }
     plan(training_, "begin_step", program);
   }
@@ -148,7 +149,7 @@ class Schedules {
  private:
   std::size_t units() const { return parameters_.shape().units(); }
   static bool follows(const Planned& planned, const Program& program) {
-    return planned.valid && planned.program().micro_steps == program.micro_steps &&
+    return planned.valid && planned.own && planned.program().micro_steps == program.micro_steps &&
            planned.program().updates == program.updates &&
            planned.program().computes == program.computes;
   }
@@ -159,8 +160,8 @@ class Schedules {
     for (std::size_t u = 0; u < units(); ++u) {
       groups = std::max<std::size_t>(groups, parameters_.shape().unit(u).count);
     }
-    const std::size_t each = (stage_.traits.shards_params ? 2 * groups : 0) +
-                             (stage_.traits.shards_grads ? groups : 0);
+    const std::size_t each =
+        (stage_.traits.shards_params ? 2 * groups : 0) + (stage_.traits.shards_grads ? groups : 0);
     return computes * (1 + each) + 5 * parameters_.groups().size() + 1;
   }
   void reserve() {

@@ -195,8 +195,8 @@ class Contents {
   constexpr bool in_order(const Step& step) const {
     if (cursor_ == s_->program.computes.size()) return false;
     const Compute& next = s_->program.computes[cursor_];
-    return next.op == step.op && next.unit == step.subject &&
-           next.micro_step == step.micro_step && touches(step, Space::flow, Mode::update, 0);
+    return next.op == step.op && next.unit == step.subject && next.micro_step == step.micro_step &&
+           touches(step, Space::flow, Mode::update, 0);
   }
   /// What the compute at this place of the program keeps, or has kept.
   constexpr Activations now() const {
