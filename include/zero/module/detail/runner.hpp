@@ -147,7 +147,8 @@ class Runner {
         step.op == Op::combine
             ? std::string_view("all units")
             : std::string_view(parameters_.units()[parameters_.groups()[step.subject].unit].name);
-    return Label{info(step.op).name, unit, position(step)};
+    return Label{info(step.op).name, unit, position(step),
+                 step.op == Op::combine ? no_position : step.micro_step};
   }
   std::uint32_t position(const Step& step) const {
     return static_cast<std::uint32_t>(&step - schedule_->steps.data());

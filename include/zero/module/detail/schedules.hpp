@@ -173,7 +173,7 @@ class Schedules {
                      max_micro_steps_);
       planned->check.reserve(max_computes_, max_micro_steps_, max_uses_);
     }
-    verifier_.reserve(shape, most_steps_, buffers, max_micro_steps_);
+    verifier_.reserve(shape, most_steps_, buffers, max_micro_steps_, max_uses_);
     plain_.computes.reserve(max_computes_);
   }
   void provide_for(Planned& planned, const char* call, const Program& program) {

@@ -29,8 +29,11 @@ class Contents {
     const Rule rule = at_end();
     return rule == Rule::none ? Finding{} : Finding{rule, n, n, 0};
   }
-  /// Obtains room for schedules with that many buffers in one space, and micro-steps.
-  constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps) {
+  /// Obtains room for schedules with that many buffers in one space, micro-steps, and uses of a
+  /// unit in each.
+  constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps,
+                         std::size_t uses) {
+    latest_.reserve(model.units() * micro_steps * uses);
     params_.reserve(buffers);
     whole_.reserve(buffers);
     activations_.reserve(buffers);
@@ -54,10 +57,11 @@ class Contents {
     bool updated = false, normed = false;
     bool split = false;  // updated on this replica's part of the shard only
   };
-  struct Activations {
-    Index unit = nowhere, micro_step = 0, use = 0;
-    friend constexpr bool operator==(const Activations&, const Activations&) = default;
+  struct Forward {
+    std::size_t place = nothing;  // in the program
+    friend constexpr bool operator==(const Forward&, const Forward&) = default;
   };
+  static constexpr std::size_t nothing = ~std::size_t{0};
 
   constexpr Finding begin(const Schedule& schedule) {
     s_ = &schedule;
@@ -66,6 +70,8 @@ class Contents {
     whole_.reset(extent(schedule, Space::grads_whole));
     shard_.reset(groups);
     activations_.reset(extent(schedule, Space::activations));
+    uses_ = uses(schedule.program);
+    latest_.reset(schedule.model.units() * schedule.program.micro_steps * uses_);
     groups_.reset(groups);
     cursor_ = 0;
     control_begun_ = combined_ = false;
@@ -198,10 +204,10 @@ class Contents {
     return next.op == step.op && next.unit == step.subject && next.micro_step == step.micro_step &&
            touches(step, Space::flow, Mode::update, 0);
   }
-  /// What the compute at this place of the program keeps, or has kept.
-  constexpr Activations now() const {
-    const Compute& compute = s_->program.computes[cursor_];
-    return {compute.unit, compute.micro_step, compute.use};
+  /// The latest forward of the unit, micro-step and use that the program computes now.
+  constexpr Forward& latest() {
+    const Compute& now = s_->program.computes[cursor_];
+    return latest_[(now.unit * s_->program.micro_steps + now.micro_step) * uses_ + now.use];
   }
   constexpr Rule reads_params(const Step& step, std::size_t unit) const {
     std::size_t nth = 0;
@@ -217,7 +223,7 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::write) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    activations_[kept.index] = now();
+    activations_[kept.index] = latest() = Forward{cursor_};
     ++cursor_;
     return reads_params(step, unit);
   }
@@ -225,8 +231,8 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::read) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    if (activations_[kept.index] != now()) return Rule::order;
-    activations_[kept.index] = {};
+    if (latest() == Forward{} || activations_[kept.index] != latest()) return Rule::order;
+    activations_[kept.index] = latest() = Forward{};
     if (const Rule rule = reads_params(step, unit); rule != Rule::none) return rule;
     std::size_t nth = 0;
     for (const Index g : s_->model.unit(unit)) {
@@ -308,12 +314,12 @@ class Contents {
   }
 
   const Schedule* s_ = nullptr;
-  Scratch<Params> params_{};             // [slot]
-  Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
-  Scratch<Activations> activations_{};
+  Scratch<Params> params_{};                   // [slot]
+  Scratch<Gradient> whole_{}, shard_{};        // [slot], [group]
+  Scratch<Forward> activations_{}, latest_{};  // what is there; [unit, micro-step, use]
   Scratch<Group> groups_{};
   Windows windows_{};
-  std::size_t cursor_ = 0;  // place in the program
+  std::size_t cursor_ = 0, uses_ = 1;  // place in the program; uses of a unit in a micro-step
   bool control_begun_ = false, combined_ = false;
 };
 
