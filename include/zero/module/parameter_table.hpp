@@ -51,11 +51,11 @@ class ParameterTable {
   /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
   /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of
   /// memory no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the
-  /// block.
+  /// block. `fixed`, by tensor in order of declaration, replaces what the kinds say.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment,
-                 std::size_t parts = 1)
-      : parts_(parts) {
+                 std::size_t parts = 1, const std::vector<bool>* fixed = nullptr)
+      : parts_(parts), refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
       for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind, ranks, alignment);
     });
@@ -67,6 +67,7 @@ class ParameterTable {
         for (const std::string& other : list.also_reads) add_reads(first + i, other);
       }
     });
+    refrozen_ = nullptr;
   }
 
   const std::vector<UnitInfo>& units() const { return units_; }
@@ -113,7 +114,8 @@ class ParameterTable {
       if (!by_name_.emplace(name, tensors_.size()).second) {
         throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
       }
-      tensors_.push_back({name, spec.shape, spec.decay, spec.frozen, u});
+      const bool stays = refrozen_ == nullptr ? spec.frozen : (*refrozen_)[tensors_.size()];
+      tensors_.push_back({name, spec.shape, spec.decay, stays, u});
     }
     for (const bool fixed : {false, true}) add_group(unit, u, kind, fixed, ranks, alignment);
     units_.push_back(std::move(unit));
@@ -163,6 +165,7 @@ class ParameterTable {
   }
 
   std::size_t parts_;
+  const std::vector<bool>* refrozen_;  // while the table is made
   std::vector<UnitInfo> units_;
   std::vector<GroupInfo> groups_;
   std::vector<TensorInfo> tensors_;

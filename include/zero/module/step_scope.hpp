@@ -25,7 +25,7 @@ class Pass {
         : module_(pass.module_), op_(pass.op_), next_(first(pass.module_, pass.op_)) {}
     UnitScope<Module> operator*() const { return {module_, next_->op, next_->unit}; }
     Iterator& operator++() {
-      const Compute* const after = module_.engine_.next_compute();
+      const Compute* const after = module_.engine_->next_compute();
       const bool ends =
           after == nullptr ||
           (op_ != Op::none && (after->op != op_ || after->micro_step != next_->micro_step));
@@ -36,7 +36,7 @@ class Pass {
 
    private:
     static const Compute* first(Module& module, Op op) {
-      return op == Op::none ? module.engine_.next_compute() : &module.engine_.next_compute(op);
+      return op == Op::none ? module.engine_->next_compute() : &module.engine_->next_compute(op);
     }
     Module& module_;
     Op op_;
@@ -64,7 +64,7 @@ template <class Module>
 class [[nodiscard]] TrainingStep {
  public:
   TrainingStep(Module& module, const StepOptions& options)
-      : module_(module), number_(module.engine_.begin_step(options)) {}
+      : module_(module), number_(module.engine_->begin_step(options)) {}
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
   ~TrainingStep() { abandon(); }
@@ -86,7 +86,7 @@ class [[nodiscard]] TrainingStep {
   StepResult finish(const FinishOptions& options = {}) {
     open("finish");
     try {
-      return module_.engine_.finish(options);
+      return module_.engine_->finish(options);
     } catch (...) {
       abandon();
       throw;
@@ -94,12 +94,12 @@ class [[nodiscard]] TrainingStep {
   }
   /// Forgets this step, as if it had never begun.
   void abandon() {
-    if (module_.engine_.is_open(number_)) module_.engine_.abandon();
+    if (module_.engine_->is_open(number_)) module_.engine_->abandon();
   }
 
  private:
   Module& open(const char* call) {
-    if (module_.engine_.is_open(number_)) return module_;
+    if (module_.engine_->is_open(number_)) return module_;
     throw ContractError(
         std::string("zero: ") + call +
         " was called on a step that is over: it was finished, abandoned, or left by an "
@@ -115,11 +115,11 @@ template <class Module>
 class [[nodiscard]] Evaluation {
  public:
   Evaluation(Module& module, const EvaluationOptions& options)
-      : module_(module), number_(module.engine_.begin_evaluation(options)) {}
+      : module_(module), number_(module.engine_->begin_evaluation(options)) {}
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
   ~Evaluation() {
-    if (module_.engine_.is_open(number_)) module_.engine_.end_evaluation();
+    if (module_.engine_->is_open(number_)) module_.engine_->end_evaluation();
   }
 
   Pass<Module> forward() { return {module_, Op::forward}; }

@@ -231,6 +231,8 @@ class Engine {
   const ParameterTable& parameters() const { return parameters_; }
   const Mesh<Comm>& mesh() const { return mesh_; }
   const Schedules& schedules() const { return schedules_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  const ModuleOptions& options() const { return options_; }
   const RankMemory<Buffers>& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
   Control& control() { return control_; }

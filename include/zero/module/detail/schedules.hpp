@@ -162,7 +162,7 @@ class Schedules {
     }
     const std::size_t each =
         (stage_.traits.shards_params ? 2 * groups : 0) + (stage_.traits.shards_grads ? groups : 0);
-    return computes * (1 + each) + 5 * parameters_.groups().size() + 1;
+    return computes * (1 + each) + 6 * parameters_.groups().size() + 1;
   }
   void reserve() {
     const ModelShape& shape = parameters_.shape();
