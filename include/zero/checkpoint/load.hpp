@@ -60,8 +60,8 @@ inline std::string text_of_names(const std::vector<std::string>& names) {
 /// What of a state is matched to a manifest: names, shapes and types.
 class Matcher {
  public:
-  Matcher(const Manifest& manifest, const LoadOptions& options)
-      : manifest_(manifest), options_(options) {}
+  Matcher(const Manifest& manifest, const std::string& path, const LoadOptions& options)
+      : manifest_(manifest), where_("zero::load: checkpoint '" + path + "': "), options_(options) {}
 
   /// Plans to read what both have; takes note of what one of them lacks.
   ///
@@ -96,8 +96,8 @@ class Matcher {
   void match(const HeldTensor& held, std::size_t t, ReadPlan& plan, LoadReport& report) {
     const Manifest::Tensor& tensor = manifest_.tensors[t];
     if (!(held.shape == tensor.shape)) {
-      throw CheckpointError("tensor " + quoted(held.name) + " has the shape " + text(held.shape) +
-                            " here and " + text(tensor.shape) +
+      throw CheckpointError(where_ + "tensor " + quoted(held.name) + " has the shape " +
+                            text(held.shape) + " here and " + text(tensor.shape) +
                             " in the checkpoint; load it into the model that it is of");
     }
     std::set<std::string_view> matched;
@@ -123,11 +123,11 @@ class Matcher {
     const Conversion how = conversion(stored, part.type);
     if (how == Conversion::same || how == Conversion::exact) return;
     if (how == Conversion::rounds && options_.narrowing) return;
-    throw CheckpointError("tensor " + quoted(name) + " (" + part.name + ") is " + name_of(stored) +
-                          " in the checkpoint and " + name_of(part.type) + " here" +
-                          (how == Conversion::none
-                               ? ", which are not converted"
-                               : ", which may lose bits; pass .narrowing = true to round it"));
+    throw CheckpointError(
+        where_ + "tensor " + quoted(name) + " (" + part.name + ") is " + name_of(stored) +
+        " in the checkpoint and " + name_of(part.type) + " here" +
+        (how == Conversion::none ? ", which are not converted"
+                                 : ", which may lose bits; pass .narrowing = true to round it"));
   }
   void match_scalars(const HeldState& state, LoadReport& report) const {
     for (const auto& [name, value] : state.scalars) {
@@ -146,6 +146,7 @@ class Matcher {
   }
 
   const Manifest& manifest_;
+  std::string where_;
   const LoadOptions& options_;
 };
 
@@ -195,7 +196,7 @@ LoadReport load(HeldState& state, const Comm& world, const std::string& path,
   detail::together(world, "zero::load", [&] {
     manifest = detail::read_manifest(
         text, "zero::load: file '" + report.path + '/' + Manifest::file_name + "'");
-    detail::Matcher(manifest, options).match(state, plan, report);
+    detail::Matcher(manifest, report.path, options).match(state, plan, report);
     plan.verify();
   });
   report.bytes_read = plan.bytes_read();
