@@ -10,10 +10,12 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/accounting.hpp>
 #include <zero/module/detail/engine.hpp>
+#include <zero/module/detail/held_state.hpp>
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/detail/name_pattern.hpp>
 #include <zero/module/model.hpp>
@@ -134,6 +136,17 @@ class Module {
     const detail::Schedules schedules(engine_->schedules().stage(), table, options);
     return detail::RankMemory<typename Engine::Buffers>::bytes_needed(table, schedules,
                                                                       mesh().world.size());
+  }
+  /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
+  HeldState held_state() {
+    settle("held_state");
+    return detail::list_state(parameters(), mesh(), engine_.buffers(), schedule(),
+                              engine_.control());
+  }
+  /// Takes step and counters from such a list.
+  void restore(const HeldState& state) {
+    for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
+    set_step(state.step);
   }
 
   /// Names, shapes and places of everything.
