@@ -134,6 +134,10 @@ using Tried = Stage<ShardGrads<>>;
 using Tried = Stage<ShardOptimizer<>, ShardParams<>>;
 #endif
 
+#if WRONG == 20  // expect: zero::Stage: ReplicateParams shards the optimizer state over the replicas
+using Tried = Stage<ReplicateParams>;
+#endif
+
 #if WRONG == 15  // expect: zero::Stage: two policies shard the same thing
 using Tried = Stage<ShardOptimizer<>, ShardOptimizer<>>;
 #endif

@@ -178,6 +178,56 @@ void refuses(F f, const char* expected) {
   });
 }
 
+/// Whether tensors from `first` on fit in order into `ranks` shards: tried in all ways.
+bool fits(const Sizes& rooms, std::size_t first, std::size_t ranks, std::size_t shard) {
+  if (first == rooms.size()) return true;
+  std::size_t used = 0;
+  for (std::size_t i = first; ranks > 0 && i < rooms.size(); ++i) {
+    used += rooms[i];
+    if (used > shard) return false;
+    if (fits(rooms, i + 1, ranks - 1, shard)) return true;
+  }
+  return false;
+}
+BOOST_AUTO_TEST_CASE(whole_tensors_have_one_owner_each_and_shards_are_as_small_as_that_allows) {
+  std::size_t tried = 0;
+  for (const Sizes& sizes : {Sizes{},
+                             {1},
+                             {5},
+                             {0, 3, 0},
+                             {3, 1, 4, 4},
+                             {7, 7, 7},
+                             {1, 2, 3, 4, 5, 6},
+                             {9, 1, 1, 1, 9}}) {
+    for (std::size_t ranks = 1; ranks <= 5; ++ranks) {
+      for (const std::size_t alignment : {1, 2, 4}) {
+        const FlatLayout layout(sizes, ranks, alignment, zero::Cut::between_tensors);
+        Sizes rooms, owners(sizes.size(), 0);
+        for (const std::size_t size : sizes) {
+          rooms.push_back((size + alignment - 1) / alignment * alignment);
+        }
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+          for (const Piece piece : layout.pieces(rank)) {
+            ++owners[piece.tensor];
+            BOOST_TEST((piece.tensor_begin == 0 && piece.count == sizes[piece.tensor]));
+            BOOST_TEST(rank * layout.shard() + piece.shard_begin ==
+                       layout.tensor_offset(piece.tensor));
+          }
+        }
+        for (std::size_t t = 0; t < sizes.size(); ++t) {
+          BOOST_TEST(owners[t] == (sizes[t] == 0 ? 0U : 1U));
+          BOOST_TEST(layout.tensor_offset(t) % alignment == 0U);
+        }
+        BOOST_TEST(layout.shard() % alignment == 0U);
+        BOOST_TEST(fits(rooms, 0, ranks, layout.shard()));
+        if (layout.shard() > 0) { BOOST_TEST(!fits(rooms, 0, ranks, layout.shard() - alignment)); }
+        ++tried;
+      }
+    }
+  }
+  BOOST_TEST(tried == 8U * 5 * 3);
+}
+
 BOOST_AUTO_TEST_CASE(no_ranks_alignment_zero_and_a_rank_outside_are_refused) {
   refuses([] { return FlatLayout(Sizes{1}, 0, 4); }, "at least 1");
   refuses([] { return FlatLayout(Sizes{1}, 4, 0); }, "at least 1");

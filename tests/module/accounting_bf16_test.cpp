@@ -18,6 +18,7 @@ BOOST_AUTO_TEST_CASE(bytes_of_bf16_are_as_predicted_in_the_named_stages) {
 BOOST_AUTO_TEST_CASE(bytes_of_bf16_are_as_predicted_with_replicas_that_gather_once) {
   check_hybrid<zero::HybridOf<zero::Zero2>, bf16>("HybridOf<Zero2> of bf16");
   check_hybrid<zero::HybridOf<zero::Ddp>, bf16>("HybridOf<Ddp> of bf16");
+  check_hybrid<zero::Hpz, bf16>("Hpz of bf16");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

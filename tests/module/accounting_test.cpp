@@ -22,6 +22,8 @@ BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_in_the_named_stages) {
 }
 BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_replicas) {
   check_hybrid<zero::Hybrid, float>("Hybrid");
+  check_hybrid<zero::Hpz, float>("Hpz");
+  check_hybrid<Stage<zero::ReplicateParams, ShardOptimizer<>>, float>("Zero1, state over all");
 }
 BOOST_AUTO_TEST_CASE(bytes_are_as_predicted_with_other_options) {
   check_stage<

@@ -34,6 +34,16 @@ void dispatch(Unit& unit, zero::UserCode code) {
   backward<Block>(unit, code);
 }
 
+/// Orders of computing of the user's own, whose memory is reserved.
+const std::vector<zero::Program>& programs() {
+  static const std::vector<zero::Program> all = [] {
+    zero::Program prefix = zero::evaluation(5);
+    prefix.computes.resize(3);
+    return std::vector{zero::recomputing(5, 3, 2), prefix};
+  }();
+  return all;
+}
+
 /// Everything that a training loop calls.
 template <class Module>
 void train(Module& module, zero::UserCode code, std::span<float> whole) {
@@ -49,6 +59,16 @@ void train(Module& module, zero::UserCode code, std::span<float> whole) {
     (void)step.finish({.max_norm = 0.5});
     auto pass = module.evaluate();
     for (std::size_t u = 0; u < 5; ++u) auto unit = pass.forward(u);
+  }
+  for (const zero::Program* program :
+       {&programs()[0], &programs()[0], static_cast<const zero::Program*>(nullptr)}) {
+    auto step = module.begin_step({.micro_steps = 1, .program = program});
+    for (auto unit : step.pass()) {
+      if (unit.is_backward()) dispatch(unit, code);
+    }
+    (void)step.finish();
+    auto pass = module.evaluate({.program = program == nullptr ? nullptr : &programs()[1]});
+    for (auto unit : pass.forward()) on_stream(unit, code, [] {});
   }
   { auto abandoned = module.begin_step(); }
   module.read_weights("first.0.a", whole);
@@ -80,8 +100,12 @@ void check(const char* stage) {
        {StreamMode::inline_run, StreamMode::asynchronous, StreamMode::shuffled}) {
     for (const UserCode code : {UserCode::on_caller, UserCode::on_stream}) {
       for (const std::size_t world : {1U, 3U}) {
-        const std::size_t count = allocations_in_training<StageType, T>(
-            world, {.streams = mode, .user_code = code, .max_micro_steps = 4, .poison = true});
+        const std::size_t count =
+            allocations_in_training<StageType, T>(world, {.streams = mode,
+                                                          .user_code = code,
+                                                          .max_micro_steps = 4,
+                                                          .programs = programs(),
+                                                          .poison = true});
         BOOST_CHECK_MESSAGE(count == 0, stage << ": " << count << " allocations on " << world
                                               << " ranks, streams " << static_cast<int>(mode)
                                               << ", user code " << static_cast<int>(code));

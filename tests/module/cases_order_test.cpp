@@ -83,6 +83,72 @@ BOOST_AUTO_TEST_CASE(evaluation_before_the_first_step_sees_the_initial_weights) 
   });
 }
 
+// B70: a prefix of the units, another order, and a step that goes no further than its forward.
+BOOST_AUTO_TEST_CASE(evaluations_of_any_program_and_left_steps_change_no_bit) {
+  const Model model = model_of({"unit", 3, sizes({5, 2})}, {"last", 1, sizes({1})});
+  zero::Program early = zero::evaluation(4), back = zero::evaluation(4);
+  early.computes.resize(2);
+  std::reverse(back.computes.begin(), back.computes.end());
+  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for (const Mode& mode : modes()) {
+      BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
+        Setup setup = Setup{}.in(mode).on(2, replicas);
+        const auto run = [&](bool evaluates) {
+          return on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+            std::vector<std::string> wrong;
+            const auto sees = [&](const zero::Program& program, const char* name) {
+              std::vector<float> seen, expected;
+              for (const zero::Compute& c : program.computes) {
+                const zero::UnitInfo& unit = module.parameters().units()[c.unit];
+                for (std::size_t t = 0; t < unit.tensor_count; ++t) {
+                  const zero::TensorInfo& tensor =
+                      module.parameters().tensors()[unit.first_tensor + t];
+                  std::vector<float> whole(tensor.shape.elements());
+                  module.read_weights(tensor.name, whole);
+                  expected.insert(expected.end(), whole.begin(), whole.end());
+                }
+              }
+              {
+                auto pass = module.evaluate({.program = &program});
+                for (auto unit : pass.forward()) look(module, mode.user_code, unit, seen);
+              }
+              module.synchronize();
+              if (!same_bits(seen, expected)) wrong.emplace_back(name);
+              if (module.gathered_bytes() != 0) wrong.emplace_back("gathered");
+            };
+            Plan plan{.steps = 4, .micro_steps = 2, .gradient = inexact};
+            plan.before = [&](std::size_t k) {
+              if (!evaluates) return;
+              sees(early, "early exit");
+              {  // forward without backward, then an evaluation
+                auto step = module.begin_step({.micro_steps = 2});
+                for (auto unit : step.forward()) (void)unit;
+                const std::string said = error_of([&] { (void)module.evaluate(); });
+                if (!says(said, {"evaluate was called within a step", "abandon"})) {
+                  wrong.push_back(said);
+                }
+                if (k % 2 == 0) step.abandon();  // else left at the end of its scope
+                if (k % 2 == 0) sees(back, "after abandoning");
+              }
+              sees(back, "backwards");
+              sees(early, "early exit again");
+              auto left = module.evaluate({.program = &back});  // begins at the last unit
+              (void)left.forward(3);
+            };
+            Outcome outcome = train(module, mode.user_code, plan);
+            return std::pair(std::move(outcome), wrong);
+          });
+        };
+        const auto with = run(true), without = run(false);
+        for (std::size_t r = 0; r < 2; ++r) {
+          BOOST_TEST(same_bits(with[r].first, without[r].first));
+          for (const std::string& text : with[r].second) BOOST_TEST(false, text);
+        }
+      }
+    }
+  });
+}
+
 // B71
 BOOST_AUTO_TEST_CASE(two_modules_share_a_communicator) {
   const Model model = model_of({"unit", 3, sizes({5})});

@@ -88,7 +88,7 @@ class Rig {
         slots_(sizes(schedule, table)),
         memory_(needed()),
         arena_(memory_.data(), memory_.size() * sizeof(Block)),
-        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(),
+        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), 0,
                  zero::detail::control_shape(table, mesh.world.size(), options_)),
         control_(buffers_.control_block(), buffers_.norms(),
                  zero::detail::control_shape(table, mesh.world.size(), options_)),
@@ -138,7 +138,7 @@ class Rig {
   }
   std::size_t needed() const {
     zero::Arena counter;
-    Buffers(counter, table_, schedule_, slots_, 0,
+    Buffers(counter, table_, schedule_, slots_, 0, 0,
             zero::detail::control_shape(table_, mesh_.world.size(), options_));
     return (counter.used() + sizeof(Block) - 1) / sizeof(Block);
   }

@@ -72,6 +72,13 @@ const std::vector<StageValue> with_replicas{
     hybrid<ParamsOptions{0, 3, 5}, three>, hybrid<ParamsOptions{3, 1, 0, keep_all}, seven>,
     stage_value<
         Stage<zero::TakeTurns, zero::Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>};
+const std::vector<StageValue> with_shared_replicas{
+    stage_value<zero::Hpz>,
+    stage_value<Stage<zero::ReplicateParams, ShardOptimizer<>, ShardGrads<GradsOptions{1, true}>,
+                      ShardParams<ParamsOptions{3, 1, 0, keep_all}>>>,
+    stage_value<Stage<zero::ReplicateParams, ShardOptimizer<>, ShardGrads<>>>,
+    stage_value<Stage<zero::TakeTurns, zero::ReplicateParams, ShardOptimizer<>, ShardGrads<>,
+                      ShardParams<>>>};
 
 /// The inputs that differ from run to run, and must not matter.
 void vary(Case& c, std::size_t number) {
@@ -134,10 +141,19 @@ BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_o
       BOOST_TEST(reference.distance(expected) < 1e-6);
       BOOST_TEST(reference.norm_distance(expected) < 1e-6);
       check_all(c, with_replicas, expected);
+      // The norm is summed in other parts, so that its last bits may differ; nothing else may.
+      for (const StageValue& stage : with_shared_replicas) {
+        const Outcome outcome = train(stage, c);
+        BOOST_TEST((outcome.weights == expected.weights && outcome.states == expected.states &&
+                    outcome.evaluated == expected.evaluated));
+        BOOST_TEST(reference.norm_distance(outcome) < 1e-6);
+      }
       c.exact = true;
       const Outcome exact = train(stage_value<zero::Hybrid>, c);
       const Outcome late_outcome = train(hybrid<ParamsOptions{}, late>, c);
       BOOST_TEST((late_outcome == exact));
+      check_all(c, with_shared_replicas, exact);
+      check_all(c, {stage_value<Stage<zero::ReplicateParams, ShardOptimizer<>>>}, exact);
       c.replicas = 1;
       BOOST_TEST((train(stage_value<zero::Zero3>, c).weights == exact.weights));
     }

@@ -151,7 +151,9 @@ void for_each_stage(std::size_t ranks, F f) {
   f.template operator()<zero::Zero1>("stage 1", std::size_t{1});
   f.template operator()<zero::Zero2>("stage 2", std::size_t{1});
   f.template operator()<zero::Zero3>("stage 3", std::size_t{1});
-  if (ranks % 2 == 0) f.template operator()<zero::Hybrid>("hybrid", std::size_t{2});
+  if (ranks % 2 != 0) return;
+  f.template operator()<zero::Hybrid>("hybrid", std::size_t{2});
+  f.template operator()<zero::Hpz>("hpz", std::size_t{2});
 }
 
 /// zero::run_threads, compiled once for all tests of a program.

@@ -70,6 +70,23 @@ static_assert(bytes<Ddp>(2, 2, 12) == 16 * model);
 static_assert(bytes<Zero1>(2, 2, 12) == 4 * model + 12 * model / ranks);
 static_assert(bytes<Zero2>(2, 2, 12) == 2 * model + 14 * model / ranks + 2 * 2 * group);
 static_assert(bytes<Zero3>(2, 2, 12) == 16 * model / ranks + 2 * 2 * group + 2 * 2 * group);
+// With two replicas, ReplicateParams halves what they hold of the optimizer state, and sends no
+// more than Replicate: a reduction of gradients over the replicas and a gather of weights in place
+// of a sum.
+constexpr bool replicas_share_the_optimizer_state() {
+  const auto elements = [](std::size_t) { return group; };
+  const Schedule hpz = make_schedule<Hpz>(ModelShape(units), training(units));
+  const Schedule hybrid = make_schedule<Hybrid>(ModelShape(units), training(units));
+  const Footprint shared = footprint(hpz, elements, ranks, 2);
+  const Footprint copied = footprint(hybrid, elements, ranks, 2);
+  const ElementsSent a = traffic(hpz, elements, ranks, 2), b = traffic(hybrid, elements, ranks, 2);
+  const std::size_t across = units * group / ranks / 2;
+  return 2 * shared[Space::optimizer] == copied[Space::optimizer] &&
+         shared[Space::params_shard] == copied[Space::params_shard] && a.gathered == b.gathered &&
+         a.reduced == b.reduced && a.replicated == across && a.gathered_replicas == across &&
+         b.replicated == 2 * across && b.gathered_replicas == 0;
+}
+static_assert(replicas_share_the_optimizer_state());
 // Frozen groups have neither gradients nor optimizer state.
 constexpr bool frozen_groups_hold_parameters_only() {
   const Footprint half = held<Zero3>(half_frozen(units)), full = held<Zero3>();

@@ -70,4 +70,42 @@ BOOST_AUTO_TEST_CASE(one_set_of_activations_for_two_micro_steps_at_once_is_rule_
   BOOST_TEST((verify(s).rule == Rule::order));
 }
 
+/// Zero3 of ping_pong(1) after `change` of its program.
+template <class F>
+Rule rule_of(F change) {
+  Program program = ping_pong(1);
+  change(program.computes);
+  return verify(make_schedule<Zero3>(ModelShape(2), program)).rule;
+}
+
+BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_activations_of_its_own) {
+  const auto nothing = [](std::vector<Compute>&) {};
+  BOOST_TEST((rule_of(nothing) == Rule::none));
+  BOOST_TEST((rule_of([](auto& c) { c[4].use = 0; }) == Rule::order));  // reads them twice
+  BOOST_TEST((rule_of([](auto& c) { c[2].use = 0; }) == Rule::order));  // overwrites them
+  BOOST_TEST((rule_of([](auto& c) { c.insert(c.begin() + 4, c[2]); }) == Rule::none));  // again
+  BOOST_TEST((rule_of([](auto& c) { c.insert(c.begin() + 6, c[5]); }) == Rule::order));
+  Schedule s = make_schedule<Zero3>(ModelShape(2), ping_pong(1));
+  for (Step& step : s.steps) {
+    for (Access& access : step.accesses) {
+      if (access.space == Space::activations) access.index = step.subject;
+    }
+  }
+  find_waits(s);
+  BOOST_TEST((verify(s).rule == Rule::order));
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_is_reduced_once_for_all_uses_of_its_unit_in_a_micro_step) {
+  for_each_stage([]<class S>(const char* name) {
+    const Schedule s = make_schedule<S>(ModelShape(3), shared_weights(3, 2));
+    const bool each = s.traits.shards_grads && name != std::string("Zero3 no sync") &&
+                      name != std::string("Zero2 no sync");
+    const Op op = s.traits.shards_optimizer ? Op::reduce_scatter : Op::all_reduce;
+    std::size_t reductions = 0;
+    for (const Step& step : s.steps) reductions += step.op == op && step.subject == 0;
+    BOOST_TEST(reductions == (each ? 2U : 1U), name);
+    BOOST_TEST((verify(s).rule == Rule::none), name);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -55,7 +55,9 @@ struct World {
   std::size_t ranks = 2, replicas = 1, executions = 3;
   std::size_t part = 1;  // elements of a group on one rank
 };
-inline World world_of(const Schedule& s) { return {2, s.traits.replicates ? 2u : 1u, 3, 1}; }
+inline World world_of(const Schedule& s) {
+  return {2, s.traits.replicates ? 2u : 1u, 3, s.traits.shards_replicas ? 2u : 1u};
+}
 
 /// The same executions without shards, slots or streams.
 struct Reference {
@@ -77,12 +79,13 @@ inline Reference unsharded(const Schedule& s, World world) {
     std::vector<Words> grads(groups, Words(size, 0));
     std::vector<bool> trained(groups, false);
     for (std::size_t r = 0; r < world_size; ++r) {
-      std::vector<Words> kept(s.program.micro_steps, Words(s.model.units(), 0));
+      const std::size_t uses = zero::uses(s.program);
+      std::vector<Words> kept(s.program.micro_steps * uses, Words(s.model.units(), 0));
       for (const Compute& now : s.program.computes) {
         std::vector<const Words*> weights;
         for (const Index g : s.model.unit(now.unit)) weights.push_back(&ref.weights[g]);
         const Word d = digest(weights);
-        Word& act = kept[now.micro_step][now.unit];
+        Word& act = kept[now.micro_step * uses + now.use][now.unit];
         if (now.op == Op::forward) {
           const Word in = input(flows[r].forward, r, x, now);
           act = saved(in, d);
@@ -133,7 +136,9 @@ class Simulation {
         sharing_(sharing),
         size_(world.ranks * world.replicas),
         n_(s.steps.size()) {
-    for (std::size_t r = 0; r < size_; ++r) ranks_.push_back(make_rank(r % world.ranks));
+    for (std::size_t r = 0; r < size_; ++r) {
+      ranks_.push_back(make_rank(r % world.ranks, r / world.ranks));
+    }
     for (std::size_t x = 0; x < world.executions; ++x) {
       for (std::size_t i = 0; i < n_; ++i) {
         const Step& step = s.steps[i];
@@ -166,7 +171,8 @@ class Simulation {
  private:
   static constexpr std::size_t no_instance = ~std::size_t{0};
   struct Rank {
-    std::size_t part = 0;  // which part of a group it owns
+    std::size_t part = 0;     // which part of a group it holds
+    std::size_t replica = 0;  // which part of that it updates, where replicas share
     std::vector<Words> memory[space_count];
     std::size_t done[stream_count] = {};  // steps completed per stream
     std::size_t collectives[3] = {};      // collectives completed per communicator
@@ -175,11 +181,20 @@ class Simulation {
     Words outputs;
   };
 
-  Rank make_rank(std::size_t part) {
+  /// Elements of a shard that one replica updates.
+  std::size_t share() const {
+    return s_.traits.shards_replicas ? world_.part / world_.replicas : world_.part;
+  }
+  /// Where what a rank updates begins in its shard.
+  std::size_t share_begin(const Rank& rank) const {
+    return s_.traits.shards_replicas ? rank.replica * share() : 0;
+  }
+  Rank make_rank(std::size_t part, std::size_t replica) {
     Rank rank;
     rank.part = part;
+    rank.replica = replica;
     const std::size_t whole = world_.part * world_.ranks;
-    const std::size_t state = s_.traits.shards_optimizer ? world_.part : whole;
+    const std::size_t state = s_.traits.shards_optimizer ? share() : whole;
     const std::size_t sizes[space_count] = {world_.part, whole, whole, world_.part, state, 1,
                                             2,           1,     1};
     for (std::size_t space = 0; space < space_count; ++space) {
@@ -204,7 +219,7 @@ class Simulation {
   }
   /// Of the shards, of the replicas, of the world.
   std::size_t communicator(Op op) const {
-    if (op == Op::all_reduce_replicas) return 1;
+    if (across_replicas(op)) return 1;
     return op == Op::combine && s_.traits.replicates ? 2 : 0;
   }
   std::size_t next(std::size_t r, std::size_t stream) const {
@@ -234,7 +249,7 @@ class Simulation {
       f(r);
     } else if (op == Op::combine) {
       for (std::size_t k = 0; k < size_; ++k) f(k);
-    } else if (op == Op::all_reduce_replicas) {
+    } else if (across_replicas(op)) {
       for (std::size_t k = r % world_.ranks; k < size_; k += world_.ranks) f(k);
     } else {
       for (std::size_t k = 0; k < world_.ranks; ++k) f(first + k);
@@ -308,21 +323,46 @@ class Simulation {
       for (const std::size_t m : team) *find(ranks_[m], step, Space::params_whole) = whole;
     } else if (step.op == Op::combine) {
       if (!s_.traits.shards_optimizer) return;  // each rank has the norm of everything
-      Words sums(size_ / world_.ranks, 0);
-      for (const std::size_t m : team) {
-        sums[m / world_.ranks] += (*find(ranks_[m], step, Space::control))[0];
-      }
-      for (const std::size_t m : team) {
-        (*find(ranks_[m], step, Space::control))[0] = sums[m / world_.ranks];
-      }
+      Words sums(size_ / world_.ranks, 0);      // of each replica, or of all
+      const auto sum_of = [&](std::size_t m) -> Word& {
+        return sums[s_.traits.shards_replicas ? 0 : m / world_.ranks];
+      };
+      for (const std::size_t m : team) sum_of(m) += (*find(ranks_[m], step, Space::control))[0];
+      for (const std::size_t m : team) (*find(ranks_[m], step, Space::control))[0] = sum_of(m);
     } else if (step.op == Op::all_reduce_replicas) {
       Words sum(at(ranks_[team[0]], step.accesses[0]).size(), 0);
       for (const std::size_t m : team) {
         for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += at(ranks_[m], step.accesses[0])[e];
       }
       for (const std::size_t m : team) at(ranks_[m], step.accesses[0]) = sum;
+    } else if (across_replicas(step.op)) {
+      replicas(step, team);
     } else {
       reduce(step, team);
+    }
+  }
+  /// Of the shard that the team holds, each replica receives the sum of its share, or all shares.
+  void replicas(const Step& step, const std::vector<std::size_t>& team) {
+    std::vector<Words> before;
+    for (const std::size_t m : team) before.push_back(at(ranks_[m], step.accesses[0]));
+    const Space space = step.accesses[0].space;
+    const bool whole = space == Space::params_whole || space == Space::grads_whole;
+    for (const std::size_t m : team) {
+      Words& to = at(ranks_[m], step.accesses[0]);
+      for (std::size_t owner = 0; owner < team.size(); ++owner) {
+        const Rank& rank = ranks_[team[owner]];
+        const std::size_t begin = (whole ? rank.part * world_.part : 0) + share_begin(rank);
+        for (std::size_t e = begin; e < begin + share(); ++e) {
+          if (step.op == Op::gather_replicas) to[e] = before[owner][e];
+          if (step.op != Op::reduce_scatter_replicas) continue;
+          if (team[owner] != m) {
+            to[e] = scramble(to[e]);  // no replica may use what is not its own
+          } else {
+            to[e] = 0;
+            for (const Words& part : before) to[e] += part[e];
+          }
+        }
+      }
     }
   }
   void reduce(const Step& step, const std::vector<std::size_t>& team) {
@@ -356,9 +396,10 @@ class Simulation {
       case Op::square_norm: {
         const Words* shard = find(rank, step, Space::grads_shard);
         const Words& g = shard != nullptr ? *shard : *find(rank, step, Space::grads_whole);
-        const bool own = shard == nullptr && s_.traits.shards_optimizer;
-        const std::size_t begin = own ? rank.part * world_.part : 0;
-        const std::size_t end = own ? begin + world_.part : g.size();
+        const bool own = s_.traits.shards_optimizer;
+        const std::size_t first = own && shard == nullptr ? rank.part * world_.part : 0;
+        const std::size_t begin = first + share_begin(rank);
+        const std::size_t end = own ? begin + share() : g.size();
         Word& norm = (*find(rank, step, Space::control))[0];
         if (mode_of(step, Space::control) == Mode::write) norm = 0;
         for (std::size_t e = begin; e < end; ++e) norm += g[e] * g[e];
@@ -372,9 +413,10 @@ class Simulation {
         Words& state = *find(rank, step, Space::optimizer);
         const Word norm = (*find(rank, step, Space::control))[0];
         const std::size_t own = s_.traits.shards_optimizer ? rank.part * world_.part : 0;
+        const std::size_t part = share_begin(rank);
         for (std::size_t e = 0; e < state.size(); ++e) {
-          apply_update(weights[e + (to_shard != nullptr ? 0 : own)], state[e],
-                       g[e + (shard != nullptr ? 0 : own)], norm);
+          apply_update(weights[e + part + (to_shard != nullptr ? 0 : own)], state[e],
+                       g[e + part + (shard != nullptr ? 0 : own)], norm);
         }
         break;
       }

@@ -6,8 +6,15 @@
 #include <zero/policy/make_schedule.hpp>
 #include <zero/policy/stages.hpp>
 
+#ifndef ZERO_TEST_SHARE
+#define ZERO_TEST_SHARE 1
+#endif
+
 namespace tested {
 using namespace zero;
+
+/// Of very many cases of one kind, one in so many is tried: all, but under a sanitizer.
+inline constexpr unsigned share = ZERO_TEST_SHARE;
 
 template <std::size_t Forward, std::size_t Backward = Forward, std::size_t Keep = 1>
 using Deep =
@@ -19,6 +26,7 @@ using LastOnly = ShardGrads<GradsOptions{.every_micro_step = false}>;
 using NoSync = Stage<ShardOptimizer<>, LastOnly, ShardParams<>>;
 using NoSync2 = Stage<ShardOptimizer<>, LastOnly>;
 using Turns = Stage<TakeTurns, Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+using TurnsHpz = Stage<TakeTurns, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
 // A user's policy: small units stay whole; their update is published as in ZeRO-2.
 struct ResidentEnds {
@@ -63,6 +71,16 @@ void for_each_stage(F f) {
   f.template operator()<Mixed>("Zero3 resident ends");
   f.template operator()<Late>("Zero3 late reduce");
   f.template operator()<Turns>("Hybrid taking turns");
+  f.template operator()<Hpz>("Hpz");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>>>("Zero1, optimizer over all");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>>>(
+      "Zero2, optimizer over all");
+  f.template operator()<Stage<ReplicateParams, ShardOptimizer<>, LastOnly, ShardParams<>>>(
+      "Hpz no sync");
+  f.template
+  operator()<Stage<ResidentEnds, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>(
+      "Hpz resident ends");
+  f.template operator()<TurnsHpz>("Hpz taking turns");
 }
 
 /// A chain of which every other group, beginning with the first, is frozen.
@@ -102,6 +120,36 @@ constexpr Program forwards_first(std::size_t units, std::size_t micro_steps) {
   for (std::size_t m = 0; m < micro_steps; ++m) {
     for (std::size_t u = units; u-- > 0;) {
       program.computes.push_back({Op::backward, static_cast<Index>(u), static_cast<Index>(m)});
+    }
+  }
+  return program;
+}
+/// The first unit runs three times in each pass, the others once.
+constexpr Program shared_weights(std::size_t units, std::size_t micro_steps) {
+  Program program = training(units, micro_steps);
+  std::vector<Compute> all{};
+  for (const Compute& compute : program.computes) {
+    for (Index i = 0; i < (compute.unit == 0 ? 3 : 1); ++i) {
+      const auto use =
+          static_cast<Index>(compute.op == Op::forward || compute.unit != 0 ? i : 2 - i);
+      all.push_back({compute.op, compute.unit, compute.micro_step, use});
+    }
+  }
+  program.computes = all;
+  return program;
+}
+/// Two units take turns, each with weights that both passes of a micro-step use twice, and the
+/// micro-steps overlap.
+constexpr Program ping_pong(std::size_t micro_steps) {
+  Program program = training(2, micro_steps);
+  program.computes.clear();
+  for (const Op op : {Op::forward, Op::backward}) {
+    for (std::size_t m = 0; m < micro_steps; ++m) {
+      for (Index i = 0; i < 4; ++i) {
+        const auto at = static_cast<Index>(op == Op::forward ? i : 3 - i);
+        program.computes.push_back(
+            {op, static_cast<Index>(at % 2), static_cast<Index>(m), static_cast<Index>(at / 2)});
+      }
     }
   }
   return program;

@@ -48,4 +48,11 @@ class TimeoutError : public CommunicatorError {
   explicit TimeoutError(const std::string& what) : CommunicatorError(what) {}
 };
 
+/// A checkpoint cannot be written or read: a file system failed, or a file is damaged, hostile or
+/// of something else.
+class CheckpointError : public Error {
+ public:
+  explicit CheckpointError(const std::string& what) : Error(what) {}
+};
+
 }  // namespace zero

@@ -34,12 +34,13 @@ enum class Reduction : std::uint8_t { sum, average };
 
 inline constexpr std::uint32_t no_position = 0xFFFFFFFF;
 
-/// Who asks for a collective: named in every error, and compared across ranks except `operation`.
+/// Who asks for a collective: named in every error; unit and position are compared across ranks.
 /// The text must live until the collective is done.
 struct Label {
   const char* operation = nullptr;  ///< the caller's own word, if it differs from the collective's
   std::string_view unit = {};
   std::uint32_t position = no_position;  ///< in the schedule
+  std::uint32_t micro_step = no_position;
 };
 
 /// Bytes that this rank sent to other ranks, counted where they are copied.

@@ -20,7 +20,7 @@ class SelfCommunicator : public detail::SharedMemory {
       : SharedMemory(std::make_shared<detail::Member>(
             std::make_shared<detail::Group>(
                 std::make_shared<detail::World>(1, std::chrono::seconds(30)), 1),
-            0)) {}
+            0, 0)) {}
 
   SelfCommunicator split(int color, int key) const {
     return SelfCommunicator(split_member(color, key));

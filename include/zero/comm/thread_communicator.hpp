@@ -40,7 +40,7 @@ class ThreadCommunicator : public detail::SharedMemory {
     std::vector<ThreadCommunicator> all;
     all.reserve(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      all.push_back(ThreadCommunicator(std::make_shared<detail::Member>(group, rank)));
+      all.push_back(ThreadCommunicator(std::make_shared<detail::Member>(group, rank, rank)));
     }
     return all;
   }

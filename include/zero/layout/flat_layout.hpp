@@ -23,6 +23,12 @@ struct Piece {
   friend constexpr bool operator==(const Piece&, const Piece&) = default;
 };
 
+/// Where shards may end.
+enum class Cut {
+  anywhere,        // shards are as equal as the alignment allows
+  between_tensors  // each tensor lies on one rank, its owner; shards are as small as that allows
+};
+
 /// Puts tensors one after the other, each at a multiple of `alignment`, and cuts the whole into one
 /// shard of equal size per rank. What lies between and behind the tensors is padding.
 ///
@@ -36,7 +42,7 @@ class FlatLayout {
   static constexpr std::size_t max_elements = std::size_t{1} << 58;
 
   constexpr FlatLayout(std::span<const std::size_t> tensor_sizes, std::size_t ranks,
-                       std::size_t alignment)
+                       std::size_t alignment, Cut cut = Cut::anywhere)
       : ranks_(ranks), sizes_(tensor_sizes.begin(), tensor_sizes.end()) {
     if (ranks == 0 || alignment == 0) {
       throw ContractError("zero::FlatLayout: ranks and alignment must be at least 1, but are " +
@@ -53,7 +59,11 @@ class FlatLayout {
       if (fits) end = round_up(end + sizes_[i], alignment);
       fits = fits && end <= max_elements;
     }
-    if (fits) padded_ = round_up(end, ranks * alignment);
+    if (fits && cut == Cut::between_tensors) {
+      fits = place_between(alignment);
+    } else if (fits) {
+      padded_ = round_up(end, ranks * alignment);
+    }
     if (!fits || padded_ > max_elements) {
       throw ContractError("zero::FlatLayout: a group of " + std::to_string(sizes_.size()) +
                           " tensors on " + std::to_string(ranks) + " ranks, aligned to " +
@@ -146,6 +156,42 @@ class FlatLayout {
   }
 
  private:
+  /// Moves tensors that a border would cut behind it; false if the whole becomes too large.
+  constexpr bool place_between(std::size_t alignment) {
+    std::size_t low = 0, high = 0;  // the smallest shard that suffices lies between
+    for (const std::size_t size : sizes_) {
+      const std::size_t room = round_up(size, alignment);
+      if (low < room) low = room;
+      high += room;
+    }
+    if (high > max_elements / ranks_) high = max_elements / ranks_ / alignment * alignment;
+    if (low > high) return false;
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / alignment / 2 * alignment;
+      if (fill(middle, alignment)) {
+        high = middle;
+      } else {
+        low = middle + alignment;
+      }
+    }
+    padded_ = ranks_ * low;
+    return fill(low, alignment);
+  }
+  /// Places tensors in order into shards of this size; false if they need more than there are.
+  constexpr bool fill(std::size_t shard, std::size_t alignment) {
+    std::size_t rank = 0, used = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      const std::size_t room = round_up(sizes_[i], alignment);
+      if (used + room > shard) {
+        ++rank;
+        used = 0;
+      }
+      if (room > 0 && rank >= ranks_) return false;
+      offsets_[i] = rank * shard + used;
+      used += room;
+    }
+    return true;
+  }
   static constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
   }

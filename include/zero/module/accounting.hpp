@@ -5,6 +5,9 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
 #include <zero/comm/collective.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
@@ -39,35 +42,35 @@ inline BytesHeld measured_bytes(const Arena& arena) {
 /// element.
 template <class T>
 BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
-                             const ControlShape& control,
-                             std::span<const Schedule* const> schedules) {
+                             const ControlShape& control, std::span<const Schedule> schedules) {
   constexpr std::size_t master = sizeof(T) == sizeof(float) ? 0 : sizeof(float);
-  BytesHeld most;
+  const auto padded = [&](std::size_t g) { return parameters.padded(g); };
+  const Schedule& any = schedules.front();
+  std::size_t ranks = 1, parts = 1;
+  if (!parameters.groups().empty()) {
+    parts = parameters.groups().front().parts;
+    ranks = parameters.groups().front().layout.ranks() / parts;
+  }
   std::size_t home = 0;
-  const Schedule& any = *schedules.front();
-  const std::size_t ranks =
-      parameters.groups().empty() ? 1 : parameters.groups().front().layout.ranks();
   for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
     if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
   }
-  for (const Schedule* schedule : schedules) {
-    const Footprint held = footprint(
-        *schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks);
-    const auto elements = [&](Space space) {
-      return held.elements[static_cast<std::size_t>(space)];
-    };
-    const std::size_t whole_gradients = elements(Space::grads_whole) * sizeof(float);
-    BytesHeld bytes;
-    bytes.weights = elements(Space::params_shard) * sizeof(T) + home;
-    bytes.slots = elements(Space::params_whole) * sizeof(T) - home;
-    bytes.optimizer = elements(Space::optimizer) * (master + states * sizeof(float));
-    bytes.gradients = elements(Space::grads_shard) * sizeof(float);
-    (schedule->traits.shards_grads ? bytes.slots : bytes.gradients) += whole_gradients;
-    most.weights = std::max(most.weights, bytes.weights);
-    most.slots = std::max(most.slots, bytes.slots);
-    most.optimizer = std::max(most.optimizer, bytes.optimizer);
-    most.gradients = std::max(most.gradients, bytes.gradients);
+  // A slot serves all schedules: it is as large as the largest group that any puts there.
+  std::vector<std::size_t> params, grads;
+  for (const Schedule& schedule : schedules) {
+    fit_slots(schedule, Space::params_whole, padded, params);
+    fit_slots(schedule, Space::grads_whole, padded, grads);
   }
+  const auto sum = [](const std::vector<std::size_t>& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+  };
+  const Footprint held = footprint(any, padded, ranks, parts);
+  BytesHeld most;
+  most.weights = held[Space::params_shard] * sizeof(T) + home;
+  most.slots = sum(params) * sizeof(T) - home;
+  most.optimizer = held[Space::optimizer] * (master + states * sizeof(float));
+  most.gradients = held[Space::grads_shard] * sizeof(float);
+  (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads) * sizeof(float);
   most.control = sizeof(double) * (parameters.groups().size() + control.block());
   return most;
 }
@@ -96,15 +99,18 @@ BytesSent predict_bytes_sent(const ParameterTable& parameters, const ControlShap
       schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
   const std::size_t reduced = sent.reduced * sizeof(float);
   const bool scatters = schedule.traits.shards_optimizer;
-  std::size_t over_replicas = 0;
+  std::size_t over_replicas = 0, scattered = 0;
   for (const Step& step : schedule.steps) {
+    if (!across_replicas(step.op)) continue;
+    const GroupInfo& group = parameters.groups()[step.subject];
+    if (step.op == Op::reduce_scatter_replicas) scattered += group.layout.shard() * (replicas - 1);
     if (step.op != Op::all_reduce_replicas) continue;
-    const FlatLayout& layout = parameters.groups()[step.subject].layout;
     over_replicas +=
-        sent_in_all_reduce(scatters ? layout.shard() : layout.padded(), replicas, replica);
+        sent_in_all_reduce(scatters ? group.shard() : group.layout.padded(), replicas, replica);
   }
   return {
-      sent.gathered * sizeof(T), scatters ? reduced : 0,
+      (sent.gathered + sent.gathered_replicas) * sizeof(T),
+      (scatters ? reduced : 0) + scattered * sizeof(float),
       (scatters ? 0 : reduced) + over_replicas * sizeof(float) + control.sent() * sizeof(double)};
 }
 

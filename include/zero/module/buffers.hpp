@@ -72,20 +72,22 @@ class Buffers {
 
   /// Takes everything from `arena`; an arena without memory only counts.
   Buffers(Arena& arena, const ParameterTable& parameters, const Schedule& schedule,
-          const SlotSizes& slots, std::size_t rank, const ControlShape& control) {
+          const SlotSizes& slots, std::size_t rank, std::size_t replica,
+          const ControlShape& control) {
     const StageTraits& traits = schedule.traits;
     const std::size_t groups = parameters.groups().size();
     whole_.resize(slots.params.size());
     for (std::size_t g = 0; g < groups; ++g) {
       const GroupInfo& info = parameters.groups()[g];
-      const std::size_t shard = info.layout.shard(), padded = info.layout.padded();
+      const std::size_t shard = info.shard(), padded = info.layout.padded();
       const bool home = schedule.home[g] != nowhere;
       Group group;
       group.params = arena.take<T>(MemoryKind::weights, home ? padded : shard);
       if (home) whole_[schedule.home[g]] = group.params;
       if (!info.frozen) {
-        const std::size_t part = traits.shards_optimizer ? shard : padded;
-        const std::size_t begin = home && traits.shards_optimizer ? rank * shard : 0;
+        const std::size_t part = traits.shards_optimizer ? info.layout.shard() : padded;
+        const std::size_t begin = (home && traits.shards_optimizer ? rank * shard : 0) +
+                                  (traits.shards_replicas ? replica * part : 0);
         group.own = subspan(group.params, begin, part);
         if constexpr (has_master) {
           group.master = arena.take<float>(MemoryKind::optimizer, part);

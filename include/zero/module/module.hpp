@@ -4,16 +4,19 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/accounting.hpp>
 #include <zero/module/detail/engine.hpp>
+#include <zero/module/detail/held_state.hpp>
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/model.hpp>
 #include <zero/module/step_scope.hpp>
@@ -41,10 +44,10 @@ class Module {
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
          Groups<OptimizerType> optimizers, ModuleOptions options)
       : model_(std::move(model)),
-        engine_(stage, make_parameters(model_, mesh.shard.size()), mesh, std::move(optimizers),
-                options),
+        engine_(std::make_unique<Engine>(stage, make_parameters(stage.traits, mesh), mesh,
+                                         std::move(optimizers), options)),
         sums_(mesh.world.size()) {
-    if (options.poison) clear();  // the padding stays NaN
+    if (options.poison) clear(*engine_);  // the padding stays NaN
   }
 
   /// Begins a training step. After weights were set it compares replicas first.
@@ -53,7 +56,7 @@ class Module {
     return {*this, options};
   }
   /// Begins a forward pass that changes nothing; between training steps.
-  Evaluation<Module> evaluate() { return Evaluation<Module>(*this); }
+  Evaluation<Module> evaluate(const EvaluationOptions& options = {}) { return {*this, options}; }
 
   /// Sets every weight to value(tensor, element). The element counts within the whole tensor, so
   /// that the weights do not depend on the number of ranks. Not collective.
@@ -98,13 +101,13 @@ class Module {
   }
   /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
   void write_weights(std::string_view name, std::span<const float> in) {
-    engine_.require_live("write_weights");
+    engine_->require_live("write_weights");
     to_be_compared_ = true;
     kept().set_weights(sized("write_weights", name, in.size()),
                        [&](std::size_t i) { return in[i]; });
   }
   void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
-    engine_.require_live("write_state");
+    engine_->require_live("write_state");
     kept().set_state(sized("write_state", name, in.size()), k,
                      [&](std::size_t i) { return in[i]; });
   }
@@ -120,67 +123,131 @@ class Module {
                   "module zero::Ema<...>{.optimizer = ..., .decay = ...}.");
     if constexpr (averages) {
       settle("exchange_average");
-      engine_.note_exchange();
-      const Control& control = engine_.control();
+      engine_->note_exchange();
+      const Control& control = engine_->control();
       kept().exchange(OptimizerType::average,
                       [&](std::size_t tensor) { return control.counter(tensor) != 0; });
     }
   }
   /// How often a tensor was updated.
-  std::int64_t counter(std::string_view name) { return engine_.control().counter(index(name)); }
+  std::int64_t counter(std::string_view name) { return engine_->control().counter(index(name)); }
   void set_counter(std::string_view name, std::int64_t count) {
     settle_to_change("set_counter");
-    engine_.control().set_counter(index(name), count);
+    engine_->control().set_counter(index(name), count);
   }
   /// Training steps that were applied.
-  std::int64_t step() { return engine_.control().step(); }
+  std::int64_t step() { return engine_->control().step(); }
   void set_step(std::int64_t step) {
     settle("set_step");
-    engine_.control().set_step(step);
+    engine_->control().set_step(step);
+  }
+
+  /// Freezes, or thaws, every tensor whose full name matches `pattern`, in which '*' stands for any
+  /// text: set_frozen("block.0.*", false). Between steps. What is frozen loses its gradient,
+  /// optimizer state and counter; what is thawed begins with new ones of zero; no weight that
+  /// computes changes, and no step is counted. Schedules are proved again.
+  ///
+  /// Allocates: it makes the module's memory anew: while it runs, that before, that after, and one
+  ///            whole tensor in fp32 are held. Where ModuleOptions::memory was the caller's, so is
+  ///            `memory`, another block of bytes_if_frozen(pattern, fixed); the old one is free.
+  /// Errors:    ContractError if no name matches, and on every rank if ranks differ; then the
+  ///            module is as before.
+  void set_frozen(std::string_view pattern, bool fixed, std::span<std::byte> memory = {}) {
+    settle_to_change("set_frozen");
+    ModuleOptions options = engine_->options();
+    if (options.memory.empty() != memory.empty()) {
+      throw ContractError(options.memory.empty()
+                              ? "zero: set_frozen: this module's memory is its own; pass none"
+                              : "zero: set_frozen: this module's memory is the caller's; pass "
+                                "another block of bytes_if_frozen(...)");
+    }
+    if (!memory.empty() && memory.data() < options.memory.data() + options.memory.size() &&
+        options.memory.data() < memory.data() + memory.size()) {
+      throw ContractError(
+          "zero: set_frozen: the new block of memory overlaps with the old one; "
+          "pass another one");
+    }
+    options.memory = memory;
+    options.programs = engine_->schedules().programs();
+    auto next = std::make_unique<Engine>(engine_->schedules().stage(), refrozen(pattern, fixed),
+                                         mesh(), engine_->optimizers(), options);
+    if (options.poison) clear(*next);
+    move_into(*next);
+    engine_ = std::move(next);
+  }
+  /// Bytes of all buffers of this rank after set_frozen(pattern, fixed).
+  std::size_t bytes_if_frozen(std::string_view pattern, bool fixed) const {
+    ModuleOptions options = engine_->options();
+    options.programs = engine_->schedules().programs();
+    const ParameterTable table = refrozen(pattern, fixed);
+    const detail::Schedules schedules(engine_->schedules().stage(), table, options);
+    return detail::RankMemory<typename Engine::Buffers>::bytes_needed(table, schedules,
+                                                                      engine_->control_shape());
+  }
+  /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
+  HeldState held_state() {
+    settle_to_change("held_state");
+    return detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
+                              engine_->control());
+  }
+  /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
+  void restore(const HeldState& state) {
+    for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
+    set_step(state.step);
+    if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
+    to_be_compared_ = true;
   }
 
   /// The loss scale of the next step, and what it keeps; see ModuleOptions::loss_scale.
-  LossScaleState loss_scale() { return engine_.control().loss_scale(); }
+  LossScaleState loss_scale() { return engine_->control().loss_scale(); }
   void set_loss_scale(const LossScaleState& state) {
     settle("set_loss_scale");
-    engine_.control().set_loss_scale(state);
+    engine_->control().set_loss_scale(state);
   }
 
   /// Names, shapes and places of everything.
-  const ParameterTable& parameters() const { return engine_.parameters(); }
-  const Mesh<Comm>& mesh() const { return engine_.mesh(); }
-  const Schedule& schedule() const { return engine_.schedules().training(); }
-  const Schedule& evaluation_schedule() const { return engine_.schedules().evaluation(); }
+  const ParameterTable& parameters() const { return engine_->parameters(); }
+  const Mesh<Comm>& mesh() const { return engine_->mesh(); }
+  const Schedule& schedule() const { return engine_->schedules().training(); }
+  const Schedule& evaluation_schedule() const { return engine_->schedules().evaluation(); }
   /// Elements of a tensor that this rank updates; none on a rank whose shard is empty.
   std::size_t owned(std::string_view name) const {
     const TensorInfo& tensor = parameters().find(name);
-    const FlatLayout& layout = parameters().groups()[tensor.group].layout;
+    const GroupInfo& group = parameters().groups()[tensor.group];
+    const std::size_t part = group.parts == 1 ? 0 : mesh().replicate.rank();
     std::size_t sum = 0;
-    layout.for_each_piece(mesh().shard.rank(), [&](const Piece& piece) {
+    group.layout.for_each_piece(mesh().shard.rank() * group.parts + part, [&](const Piece& piece) {
       if (piece.tensor == tensor.place) sum += piece.count;
     });
     return sum;
   }
 
   /// Bytes of whole units that are gathered now, as far as steps were issued.
-  std::size_t gathered_bytes() const { return engine_.runner().gathered_bytes(); }
+  std::size_t gathered_bytes() const { return engine_->runner().gathered_bytes(); }
   /// Bytes that this rank holds, as they were handed out.
-  BytesHeld bytes_held() const { return measured_bytes(engine_.memory().arena()); }
+  BytesHeld bytes_held() const { return measured_bytes(engine_->memory().arena()); }
   /// The same from the schedule and the sizes alone.
   BytesHeld predicted_bytes_held() const {
-    const Schedule deepest =
-        make_schedule(engine_.schedules().stage(), parameters().shape(),
-                      training(parameters().units().size(), engine_.schedules().max_micro_steps()));
-    const Schedule single = make_schedule(engine_.schedules().stage(), parameters().shape(),
-                                          training(parameters().units().size(), 1));
-    const Schedule* const all[] = {&single, &deepest, &evaluation_schedule()};
-    return predict_bytes_held<T>(parameters(), OptimizerType::states, engine_.control_shape(), all);
+    const std::size_t units = parameters().units().size();
+    std::vector<Program> programs = engine_->schedules().programs();
+    programs.push_back(evaluation(units));
+    programs.push_back(training(units, engine_->schedules().max_micro_steps()));
+    programs.push_back(training(units, 1));
+    std::vector<Schedule> all;
+    for (const Program& program : programs) {
+      all.push_back(make_schedule(engine_->schedules().stage(), parameters().shape(), program));
+    }
+    return predict_bytes_held<T>(parameters(), OptimizerType::states, engine_->control_shape(),
+                                 all);
   }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
-    const Schedule made = make_schedule(engine_.schedules().stage(), parameters().shape(),
-                                        training(parameters().units().size(), micro_steps));
-    return predict_bytes_sent<T>(parameters(), engine_.control_shape(), made, mesh().shard.size(),
+    return predicted_bytes_sent(training(parameters().units().size(), micro_steps));
+  }
+  BytesSent predicted_bytes_sent(const Program& program) const {
+    const Schedule made =
+        make_schedule(engine_->schedules().stage(), parameters().shape(), program);
+    return predict_bytes_sent<T>(parameters(), engine_->control_shape(), made, mesh().shard.size(),
                                  mesh().replicate.size(), mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
@@ -188,31 +255,72 @@ class Module {
   /// When each step of the schedule ran last, in microseconds, if ModuleOptions::record_spans is
   /// set.
   const std::vector<Span>& spans() {
-    engine_.synchronize();
-    return engine_.runner().spans();
+    engine_->synchronize();
+    return engine_->runner().spans();
   }
   /// Waits on the host until all updates and gathers that were enqueued are done.
-  void synchronize() { engine_.synchronize(); }
+  void synchronize() { engine_->synchronize(); }
 
  private:
   friend class UnitScope<Module>;
   friend class TrainingStep<Module>;
   friend class Evaluation<Module>;
+  friend class Pass<Module>;
 
-  static ParameterTable make_parameters(const ModelType& model, std::size_t ranks) {
-    return ParameterTable(model, ranks, memory_alignment / sizeof(T));
+  ParameterTable make_parameters(const StageTraits& traits, const Mesh<Comm>& mesh,
+                                 const std::vector<bool>* fixed = nullptr) const {
+    return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
+                          traits.shards_replicas ? mesh.replicate.size() : 1, fixed);
   }
-  detail::KeptState<Comm, typename Engine::Buffers, T> kept() {
-    return {parameters(), engine_.mesh(), engine_.buffers(), schedule()};
-  }
-  void clear() {
-    const auto zero = [](std::size_t) { return 0.0F; };
+  /// The table after tensors are frozen or thawed.
+  ParameterTable refrozen(std::string_view pattern, bool fixed) const {
+    std::vector<bool> all;
+    bool any = false;
     for (const TensorInfo& tensor : parameters().tensors()) {
-      kept().set_weights(tensor, zero);
-      for (std::size_t k = 0; k < OptimizerType::states && !tensor.frozen; ++k) {
-        kept().set_state(tensor, k, zero);
-      }
+      const bool matches = zero::matches(pattern, tensor.name);
+      any = any || matches;
+      all.push_back(matches ? fixed : tensor.frozen);
     }
+    if (any) return make_parameters(schedule().traits, mesh(), &all);
+    throw ContractError("zero: set_frozen: no tensor's name matches '" + std::string(pattern) +
+                        "'; names are unit.tensor, and '*' stands for any text");
+  }
+  using Kept = detail::KeptState<Comm, typename Engine::Buffers, T>;
+  Kept kept(Engine& engine) const {
+    return {engine.parameters(), engine.mesh(), engine.buffers(), engine.schedules().training()};
+  }
+  Kept kept() { return kept(*engine_); }
+  void clear(Engine& engine) const {
+    for (const TensorInfo& tensor : engine.parameters().tensors()) {
+      kept(engine).set_weights(tensor, [](std::size_t) { return 0.0F; });
+      clear_state(engine, tensor);
+    }
+  }
+  void clear_state(Engine& engine, const TensorInfo& tensor) const {
+    for (std::size_t k = 0; k < OptimizerType::states && !tensor.frozen; ++k) {
+      kept(engine).set_state(tensor, k, [](std::size_t) { return 0.0F; });
+    }
+  }
+  /// Gives `next` what this module keeps, name by name. A collective.
+  void move_into(Engine& next) {
+    std::vector<float> whole;
+    for (std::size_t t = 0; t < parameters().tensors().size(); ++t) {
+      const TensorInfo& from = parameters().tensors()[t];
+      const TensorInfo& to = next.parameters().tensors()[t];
+      whole.resize(from.shape.elements());
+      const auto value = [&](std::size_t i) { return whole[i]; };
+      kept().read_weights(from, whole);
+      kept(next).set_weights(to, value);
+      clear_state(next, to);
+      if (from.frozen || to.frozen) continue;
+      for (std::size_t k = 0; k < OptimizerType::states; ++k) {
+        kept().read_state(from, k, whole);
+        kept(next).set_state(to, k, value);
+      }
+      next.control().set_counter(t, engine_->control().counter(t));
+    }
+    next.control().set_step(engine_->control().step());
+    next.control().set_loss_scale(engine_->control().loss_scale());
   }
   void compare_replicas(const char* call) {
     settle(call);
@@ -220,11 +328,11 @@ class Module {
     to_be_compared_ = false;
   }
   void settle(const char* call) {
-    engine_.require_idle(call);
-    engine_.synchronize();
+    engine_->require_idle(call);
+    engine_->synchronize();
   }
   void settle_to_change(const char* call) {
-    engine_.require_live(call);
+    engine_->require_live(call);
     settle(call);
   }
   std::size_t index(std::string_view name) const {
@@ -277,10 +385,10 @@ class Module {
   template <template <class> class Kind>
   Kind<T> weights(const Step& step, std::string_view of) {
     return view<Kind, T>(step, of, Space::params_whole,
-                         [&](Index slot) { return engine_.buffers().whole_params(slot); });
+                         [&](Index slot) { return engine_->buffers().whole_params(slot); });
   }
   void require_backward(const Step& step, const char* call) const {
-    engine_.require_inside(step, call);
+    engine_->require_inside(step, call);
     if (step.op == Op::backward) return;
     throw ContractError(std::string("zero: ") + call + " of unit '" +
                         parameters().units()[step.subject].name +
@@ -290,7 +398,7 @@ class Module {
   Kind<float> gradients(const Step& step, std::string_view of) {
     require_backward(step, "gradients");
     return view<Kind, float>(step, of, Space::grads_whole,
-                             [&](Index slot) { return engine_.buffers().whole_gradient(slot); });
+                             [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
   }
   template <template <class> class Kind>
   void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
@@ -298,14 +406,14 @@ class Module {
     with_kind<Kind>(step, {}, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
-        if (field.member == member) engine_.progress().exclude(tensor);
+        if (field.member == member) engine_->progress().exclude(tensor);
         ++tensor;
       });
     });
   }
 
   ModelType model_;
-  Engine engine_;
+  std::unique_ptr<Engine> engine_;       // another one after set_frozen
   std::vector<detail::Checksums> sums_;  // [rank of the world]
   bool to_be_compared_ = false;          // weights were set
 };

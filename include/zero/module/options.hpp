@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What a caller may choose of a module and of a step, and what a step returns. May include device/
-// and optim/.
+// schedule/ and optim/.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <span>
 #include <zero/device/host_stream.hpp>
 #include <zero/optim/loss_scale.hpp>
+#include <zero/schedule/program.hpp>
 
 namespace zero {
 
@@ -26,6 +27,10 @@ struct ModuleOptions {
   UserCode user_code = UserCode::on_caller;
   /// The most micro-steps that one step may have. Schedules are built in storage reserved for it.
   std::size_t max_micro_steps = 16;
+  /// Orders of computing of the caller's own that steps and evaluations will follow, read when the
+  /// module is made: memory is reserved for what they need. A step may follow any other program
+  /// that needs no more, such as the usual units in another order.
+  std::span<const Program> programs{};
   /// Fills released slots and all padding with NaN, so that a use of either shows.
   bool poison = false;
   /// Notes when each step of the schedule begins and ends; see ShardedModule::spans.
@@ -44,6 +49,15 @@ struct ModuleOptions {
 
 struct StepOptions {
   std::size_t micro_steps = 1;
+  /// The order in which this step computes, with its own number of micro-steps; null for the usual
+  /// one. It is read by begin_step, planned and proved anew where it is another one than that of
+  /// the step before, and then compared across the ranks.
+  const Program* program = nullptr;
+};
+
+struct EvaluationOptions {
+  /// The same for an evaluation, such as some of the units only.
+  const Program* program = nullptr;
 };
 
 struct FinishOptions {

@@ -33,7 +33,9 @@ struct GroupInfo {
   std::size_t unit = 0;
   bool frozen = false;
   std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
-  FlatLayout layout;
+  FlatLayout layout;                 // over all parts of all shards
+  std::size_t parts = 1;             // of a shard
+  std::size_t shard() const { return layout.shard() * parts; }
 };
 
 struct UnitInfo {
@@ -47,11 +49,14 @@ struct UnitInfo {
 /// Errors: ContractError for a duplicate or empty name, a model without units, or unknown `reads`.
 class ParameterTable {
  public:
+  /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
   /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of
   /// memory no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the
-  /// block.
+  /// block. `fixed`, by tensor in order of declaration, replaces what the kinds say.
   template <class... Lists>
-  ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment) {
+  ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment,
+                 std::size_t parts = 1, const std::vector<bool>* fixed = nullptr)
+      : parts_(parts), refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
       for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind, ranks, alignment);
     });
@@ -63,6 +68,7 @@ class ParameterTable {
         for (const std::string& other : list.also_reads) add_reads(first + i, other);
       }
     });
+    refrozen_ = nullptr;
   }
 
   const std::vector<UnitInfo>& units() const { return units_; }
@@ -109,7 +115,8 @@ class ParameterTable {
       if (!by_name_.emplace(name, tensors_.size()).second) {
         throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
       }
-      tensors_.push_back({name, spec.shape, spec.decay, spec.frozen, u});
+      const bool stays = refrozen_ == nullptr ? spec.frozen : (*refrozen_)[tensors_.size()];
+      tensors_.push_back({name, spec.shape, spec.decay, stays, u});
       tensors_.back().replicated = spec.replicated;
     }
     for (const bool fixed : {false, true}) add_group(unit, u, kind, fixed, ranks, alignment);
@@ -130,7 +137,8 @@ class ParameterTable {
     const std::size_t g = shape_.add_group(2 * kind + (fixed ? 1 : 0));
     reads_group(unit.name, u, g);
     if (fixed) shape_.freeze(g);
-    groups_.push_back({u, fixed, std::move(members), FlatLayout(sizes, ranks, alignment)});
+    groups_.push_back(
+        {u, fixed, std::move(members), FlatLayout(sizes, ranks * parts_, alignment), parts_});
   }
 
   void add_reads(std::size_t u, const std::string& other) {
@@ -158,6 +166,8 @@ class ParameterTable {
     }
   }
 
+  std::size_t parts_;
+  const std::vector<bool>* refrozen_;  // while the table is made
   std::vector<UnitInfo> units_;
   std::vector<GroupInfo> groups_;
   std::vector<TensorInfo> tensors_;

@@ -51,8 +51,9 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
                         std::to_string(replicas) +
                         " replicas; pass a divisor of the number of ranks");
   }
-  const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T));
-  const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
+  const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T),
+                             StageType::traits.shards_replicas ? replicas : 1);
+  const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, ranks, options));
 }
@@ -60,8 +61,9 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
 template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh, const Optimizers&,
                          const ModuleOptions& options = {}) {
-  const ParameterTable table(model, mesh.shard.size(), memory_alignment / sizeof(T));
-  const detail::Schedules schedules(stage_value<StageType>, table, options.max_micro_steps);
+  const ParameterTable table(model, mesh.shard.size(), memory_alignment / sizeof(T),
+                             StageType::traits.shards_replicas ? mesh.replicate.size() : 1);
+  const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, mesh, options));
 }

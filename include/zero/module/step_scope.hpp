@@ -11,45 +11,52 @@
 
 namespace zero {
 
-/// All units in the order of a pass, for a range-based for loop; each is a UnitScope.
+/// Computes of the program that follow one another, for a range-based for loop; each is a
+/// UnitScope. With an operation: the next ones that do it, within one micro-step. Without: all that
+/// are left.
 template <class Module>
 class Pass {
  public:
-  Pass(Module& module, Op op)
-      : module_(module), op_(op), units_(module.parameters().units().size()) {}
+  Pass(Module& module, Op op) : module_(module), op_(op) {}
 
   class Iterator {
    public:
-    Iterator(const Pass& pass) : pass_(pass) {}
-    UnitScope<Module> operator*() const {
-      const bool backwards = pass_.op_ == Op::backward;
-      return {pass_.module_, pass_.op_, backwards ? pass_.units_ - 1 - done_ : done_};
-    }
+    explicit Iterator(const Pass& pass)
+        : module_(pass.module_), op_(pass.op_), next_(first(pass.module_, pass.op_)) {}
+    UnitScope<Module> operator*() const { return {module_, next_->op, next_->unit}; }
     Iterator& operator++() {
-      ++done_;
+      const Compute* const after = module_.engine_->next_compute();
+      const bool ends =
+          after == nullptr ||
+          (op_ != Op::none && (after->op != op_ || after->micro_step != next_->micro_step));
+      next_ = ends ? nullptr : after;
       return *this;
     }
-    bool operator!=(std::default_sentinel_t) const { return done_ != pass_.units_; }
+    bool operator!=(std::default_sentinel_t) const { return next_ != nullptr; }
 
    private:
-    const Pass& pass_;
-    std::size_t done_ = 0;
+    static const Compute* first(Module& module, Op op) {
+      return op == Op::none ? module.engine_->next_compute() : &module.engine_->next_compute(op);
+    }
+    Module& module_;
+    Op op_;
+    const Compute* next_;
   };
-  Iterator begin() const { return {*this}; }
+  Iterator begin() const { return Iterator(*this); }
   std::default_sentinel_t end() const { return {}; }
 
  private:
   Module& module_;
   Op op_;
-  std::size_t units_;
 };
 
 /// One training step: forward and backward passes of its micro-steps, then finish().
 ///
-/// Order:   micro-steps follow one another; in each, units run forward in the order of the model,
-/// then
-///          backward in the opposite order. A unit may be left out of both. Anything else is a
-///          ContractError, and the step is as before.
+/// Order:   that of StepOptions::program, or the usual one: micro-steps follow one another; in
+/// each,
+///          units run forward in the order of the model, then backward in the opposite order. A
+///          unit may be left out of both. Anything else is a ContractError, and the step is as
+///          before.
 /// Errors:  left without finish() or by an exception, the step is abandoned: nothing stays gathered
 /// and
 ///          no gradient counts.
@@ -57,14 +64,18 @@ template <class Module>
 class [[nodiscard]] TrainingStep {
  public:
   TrainingStep(Module& module, const StepOptions& options)
-      : module_(module), number_(module.engine_.begin_step(options.micro_steps)) {}
+      : module_(module), number_(module.engine_->begin_step(options)) {}
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
   ~TrainingStep() { abandon(); }
 
-  /// All units, forward: for (auto unit : step.forward()) { ... }
+  /// The units that run forward next, those of one micro-step up to the next backward:
+  /// for (auto unit : step.forward()) { ... }
   Pass<Module> forward() { return {open("forward"), Op::forward}; }
   Pass<Module> backward() { return {open("backward"), Op::backward}; }
+  /// All that the program still has, forward and backward, of all micro-steps:
+  /// for (auto unit : step.pass()) { unit.is_backward() ? ... : ...; }
+  Pass<Module> pass() { return {open("pass"), Op::none}; }
   /// One unit, from a loop of the user's own: { auto unit = step.forward(3); ... }
   UnitScope<Module> forward(std::size_t unit) { return {open("forward"), Op::forward, unit}; }
   UnitScope<Module> backward(std::size_t unit) { return {open("backward"), Op::backward, unit}; }
@@ -83,7 +94,7 @@ class [[nodiscard]] TrainingStep {
   StepResult finish(const FinishOptions& options = {}) {
     open("finish");
     try {
-      return module_.engine_.finish(options);
+      return module_.engine_->finish(options);
     } catch (...) {
       abandon();
       throw;
@@ -91,12 +102,12 @@ class [[nodiscard]] TrainingStep {
   }
   /// Forgets this step, as if it had never begun.
   void abandon() {
-    if (module_.engine_.is_open(number_)) module_.engine_.abandon();
+    if (module_.engine_->is_open(number_)) module_.engine_->abandon();
   }
 
  private:
   Module& open(const char* call) {
-    if (module_.engine_.is_open(number_)) return module_;
+    if (module_.engine_->is_open(number_)) return module_;
     throw ContractError(
         std::string("zero: ") + call +
         " was called on a step that is over: it was finished, abandoned, or left by an "
@@ -106,16 +117,17 @@ class [[nodiscard]] TrainingStep {
   std::uint64_t number_;
 };
 
-/// One forward pass over the current weights that changes nothing, between training steps.
+/// One forward pass over the current weights that changes nothing, between training steps. It may
+/// end anywhere.
 template <class Module>
 class [[nodiscard]] Evaluation {
  public:
-  explicit Evaluation(Module& module)
-      : module_(module), number_(module.engine_.begin_evaluation()) {}
+  Evaluation(Module& module, const EvaluationOptions& options)
+      : module_(module), number_(module.engine_->begin_evaluation(options)) {}
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
   ~Evaluation() {
-    if (module_.engine_.is_open(number_)) module_.engine_.end_evaluation();
+    if (module_.engine_->is_open(number_)) module_.engine_->end_evaluation();
   }
 
   Pass<Module> forward() { return {module_, Op::forward}; }

@@ -28,15 +28,16 @@ class UnitScope {
  public:
   UnitScope(Module& module, Op op, std::size_t unit)
       : module_(module),
-        step_(module.engine_.enter(op, unit)),
+        step_(module.engine_->enter(op, unit)),
+        place_(module.engine_->inside_place()),
         exceptions_(std::uncaught_exceptions()) {}
   UnitScope(const UnitScope&) = delete;
   UnitScope& operator=(const UnitScope&) = delete;
   ~UnitScope() {
     if (std::uncaught_exceptions() > exceptions_) {
-      module_.engine_.abandon();
+      module_.engine_->abandon();
     } else {
-      module_.engine_.leave(step_, skipped_);
+      module_.engine_->leave(step_, skipped_);
     }
   }
 
@@ -45,18 +46,24 @@ class UnitScope {
   /// "block.3"
   const std::string& name() const { return module_.parameters().units()[index()].name; }
   std::size_t micro_step() const { return step_.micro_step; }
+  /// Which use of the unit this is in its micro-step; 0 unless layers share its weights.
+  std::size_t use() const { return module_.engine_->use(place_); }
+  Op op() const { return step_.op; }
+  bool is_backward() const { return step_.op == Op::backward; }
+  /// Whether this forward ran before in its micro-step, and runs again for its activations.
+  bool recomputes() const { return module_.engine_->recomputes(place_); }
 
   /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it
   /// reads; `of` names that unit where it reads several of one kind.
   template <template <class> class Kind>
   auto weights(std::string_view of = {}) const {
-    module_.engine_.require_inside(step_, "weights");
+    module_.engine_->require_inside(step_, "weights");
     return module_.template weights<Kind>(step_, of);
   }
   /// The gradients, fp32, to add to; empty for frozen tensors. Only in a backward scope.
   template <template <class> class Kind>
   auto gradients(std::string_view of = {}) const {
-    module_.engine_.require_inside(step_, "gradients");
+    module_.engine_->require_inside(step_, "gradients");
     return module_.template gradients<Kind>(step_, of);
   }
 
@@ -67,7 +74,7 @@ class UnitScope {
   /// step, on any rank, is not touched by the optimizer; otherwise this backward counts as zero.
   void no_gradient() {
     module_.require_backward(step_, "no_gradient");
-    module_.engine_.progress().exclude_all(step_.subject);
+    module_.engine_->progress().exclude_all(step_.subject);
   }
   /// The same for one tensor: unit.no_gradient(&Block<float>::bias).
   template <template <class> class Kind>
@@ -76,11 +83,12 @@ class UnitScope {
   }
 
   /// The stream on which this unit computes: where UserCode::on_stream work is enqueued.
-  HostStream& stream() const { return module_.engine_.streams()[step_.stream]; }
+  HostStream& stream() const { return module_.engine_->streams()[step_.stream]; }
 
  private:
   Module& module_;
   const Step& step_;
+  std::size_t place_;  // in the program
   int exceptions_;
   bool skipped_ = false;
 };

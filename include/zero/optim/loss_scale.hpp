@@ -39,6 +39,7 @@ struct LossScale {
     return {.initial = scale, .floor = 0, .growth = 1, .backoff = 1};
   }
 
+  constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
   constexpr LossScaleState begin() const { return {.scale = initial}; }
   constexpr LossScaleState after_good_step(LossScaleState state) const {
     if (++state.good_steps < growth_interval) return state;

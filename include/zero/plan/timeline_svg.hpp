@@ -32,6 +32,8 @@ inline constexpr TimelineColor timeline_colors[] = {
     {Op::reduce_scatter, "#009e73", "reduce-scatter", true},
     {Op::all_reduce, "#009e73", "all-reduce", true},
     {Op::all_reduce_replicas, "#f0e442", "all-reduce over replicas"},
+    {Op::reduce_scatter_replicas, "#f0e442", "reduce-scatter over replicas"},
+    {Op::gather_replicas, "#ddaa33", "gather over replicas"},
     {Op::square_norm, "#777777", "norm", true},
     {Op::combine, "#d55e00", "combine: norm and agreement", true},
     {Op::update, "#cc79a7", "update"},

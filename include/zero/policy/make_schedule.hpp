@@ -32,6 +32,15 @@ class ScheduleMaker {
     stage_.emit(builder_);
     waits_.find(out);
   }
+  /// Obtains room in itself and in `out`, for schedules of a model with that many steps and
+  /// buffers, and programs with that many computes and micro-steps.
+  constexpr void reserve(Schedule& out, const ModelShape& model, std::size_t steps,
+                         std::size_t buffers, std::size_t computes, std::size_t micro_steps) {
+    out.steps.reserve(steps);
+    out.program.computes.reserve(computes);
+    builder_.reserve(model, computes, micro_steps);
+    waits_.reserve(steps, buffers);
+  }
 
  private:
   StageValue stage_;

@@ -73,6 +73,9 @@ consteval bool holds() {
   static_assert(m != Misfit::grads_alone,
                 "zero::Stage: ShardGrads needs ShardOptimizer, because a rank can update only what "
                 "it has gradients for; add ShardOptimizer<>.");
+  static_assert(m != Misfit::replicas_alone,
+                "zero::Stage: ReplicateParams shards the optimizer state over the replicas too; "
+                "add ShardOptimizer<>, or use Replicate.");
   constexpr Rule rule = example.finding.rule;
   static_assert(rule != Rule::whole,
                 "zero: rule R1: this stage computes a unit whose parameters are not whole and "

@@ -18,7 +18,16 @@ template <class... Policies>
 struct Stage;
 
 /// Why policies are no stage.
-enum class Misfit { none, no_policy, bad_hook, no_effect, twice, params_alone, grads_alone };
+enum class Misfit {
+  none,
+  no_policy,
+  bad_hook,
+  no_effect,
+  twice,
+  params_alone,
+  grads_alone,
+  replicas_alone
+};
 
 namespace detail {
 template <class What, class... P>
@@ -69,9 +78,11 @@ consteval Misfit misfit() {
     constexpr std::size_t grads = times_sharded<Gradients, P...>;
     constexpr std::size_t optimizer = times_sharded<OptimizerState, P...>;
     if (params > 1 || grads > 1 || optimizer > 1) return Misfit::twice;
-    return params > grads      ? Misfit::params_alone
-           : grads > optimizer ? Misfit::grads_alone
-                               : Misfit::none;
+    constexpr bool parts = (requires { P::shards_replicas; } || ...);
+    return params > grads            ? Misfit::params_alone
+           : grads > optimizer       ? Misfit::grads_alone
+           : parts && optimizer == 0 ? Misfit::replicas_alone
+                                     : Misfit::none;
   }
 }
 template <class StageType>
@@ -92,8 +103,11 @@ template <class... Policies>
 struct Stage {
   template <class What>
   static constexpr bool shards = detail::times_sharded<What, Policies...> != 0;
-  static constexpr StageTraits traits{shards<Parameters>, shards<Gradients>, shards<OptimizerState>,
+  static constexpr StageTraits traits{shards<Parameters>,
+                                      shards<Gradients>,
+                                      shards<OptimizerState>,
                                       (requires { Policies::replicates; } || ...),
+                                      (requires { Policies::shards_replicas; } || ...),
                                       (requires { Policies::takes_turns; } || ...)};
 
   /// Adds the steps of one execution of the builder's program.

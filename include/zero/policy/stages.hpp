@@ -30,5 +30,8 @@ struct Hybrid<Stage<Policies...>> {
 template <class StageType>
 using HybridOf = typename detail::Hybrid<StageType>::type;
 using Hybrid = HybridOf<Zero3>;
+/// ZeRO-3 whose units are gathered within groups of ranks, and whose optimizer state is sharded
+/// over all ranks. Source:  Wang et al., ZeRO++, 2023, section 3.2 (hpZ).
+using Hpz = Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
 }  // namespace zero

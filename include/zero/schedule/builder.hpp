@@ -76,21 +76,34 @@ class ScheduleBuilder {
       if (!out_->traits.replicates && index_.parts_left(g) == 0) emit(Op::square_norm, g);
     }
   }
-  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them.
-  constexpr void all_reduce_replicas(std::size_t unit) {
+  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them:
+  /// whole shards, or each replica its part of them.
+  constexpr void reduce_replicas(std::size_t unit) {
     if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
       if (!index_.trained(g) || index_.parts_left(g) != 0 || group.replicated) continue;
       group.replicated = true;
-      emit(Op::all_reduce_replicas, g);
+      emit(out_->traits.shards_replicas ? Op::reduce_scatter_replicas : Op::all_reduce_replicas, g);
       emit(Op::square_norm, g);
+    }
+  }
+  /// Gathers the shards of `unit` in place, of which each replica updated a part.
+  constexpr void publish_replicas(std::size_t unit) {
+    if (unit >= units()) return;
+    for (const Index g : model().unit(unit)) {
+      if (groups_[g].split) emit(Op::gather_replicas, g);
+      groups_[g].split = false;
     }
   }
   /// Gathers in place what was updated in place: the groups of `unit` that are always whole.
   constexpr void publish(std::size_t unit) {
     if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
+      if (groups_[g].torn && groups_[g].split) {
+        emit(Op::gather_replicas, g);
+        groups_[g].split = false;
+      }
       if (groups_[g].torn) emit(Op::gather, g);
       groups_[g].torn = false;
     }
@@ -118,6 +131,10 @@ class ScheduleBuilder {
       out.steps.reserve(4 * program.computes.size() + 4 * model.groups() + 1);
     }
   }
+  /// Obtains room for programs of that many computes and micro-steps.
+  constexpr void reserve(const ModelShape& model, std::size_t computes, std::size_t micro_steps) {
+    index_.reserve(model, computes, micro_steps);
+  }
   /// Keeps the groups of `unit` whole at all times; comes before place_slots.
   constexpr void keep_whole(std::size_t unit) {
     for (const Index g : model().unit(unit)) groups_[g].resident = true;
@@ -142,6 +159,7 @@ class ScheduleBuilder {
     const Compute compute = program().computes[place];
     place_ = place;
     micro_step_ = compute.micro_step;
+    set_ = index_.set_of(compute);
     index_.go_to(compute.unit, place);
     return compute;
   }
@@ -157,6 +175,7 @@ class ScheduleBuilder {
       group.updated = true;
       emit(Op::update, g);
       group.torn = out_->traits.shards_optimizer && out_->home[g] != nowhere;
+      group.split = out_->traits.shards_replicas;
       if (!out_->traits.shards_grads) drop_whole_gradient(g);
     }
   }
@@ -175,7 +194,7 @@ class ScheduleBuilder {
   struct GroupState {
     Index params_slot = nowhere, grads_slot = nowhere;
     bool resident = false, shard_begun = false, reduced = false, replicated = false;
-    bool updated = false, torn = false;
+    bool updated = false, torn = false, split = false;
     std::size_t holders = 0;  // units that hold it whole
   };
   struct KindCount {
@@ -197,8 +216,7 @@ class ScheduleBuilder {
     for (const Operand& operand : info(op).operands) {
       if (operand.mode == Mode::none) break;
       if (operand.space == Space::activations) {
-        const std::size_t set = index_.sets() == 1 ? 0 : micro_step_;
-        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set * units())});
+        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set_ * units())});
       } else if (operand.space == Space::flow) {
         add(step, {operand.space, operand.mode, 0});
       } else if (operand.space == Space::control) {
@@ -258,7 +276,7 @@ class ScheduleBuilder {
   detail::Scratch<UnitState> units_{};
   detail::Scratch<GroupState> groups_{};
   detail::Scratch<KindCount> kinds_{};
-  std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0;
+  std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0, set_ = 0;
   bool control_begun_ = false;
 };
 

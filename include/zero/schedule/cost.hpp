@@ -34,7 +34,9 @@ constexpr std::size_t peak_whole(const Schedule& schedule) {
 
 /// Elements that one rank sends in one execution, by kind of communication.
 struct ElementsSent {
-  std::size_t gathered = 0, reduced = 0, replicated = 0;
+  std::size_t gathered = 0, reduced = 0;  // within a replica; weights, gradients
+  std::size_t replicated = 0;             // gradients, across replicas
+  std::size_t gathered_replicas = 0;      // weights, across replicas
   friend constexpr bool operator==(const ElementsSent&, const ElementsSent&) = default;
 };
 /// Counts them, if group g has `elements(g)` elements. The few bytes of `combine` are left out.
@@ -52,12 +54,39 @@ constexpr ElementsSent traffic(const Schedule& schedule, Elements elements, std:
     if (step.op == Op::gather) sent.gathered += part * (ranks - 1);
     if (step.op == Op::reduce_scatter) sent.reduced += part * (ranks - 1);
     if (step.op == Op::all_reduce) sent.reduced += 2 * part * (ranks - 1);
-    if (step.op == Op::all_reduce_replicas) {
-      const std::size_t held = schedule.traits.shards_optimizer ? part : part * ranks;
-      sent.replicated += 2 * (held / replicas) * (replicas - 1);
-    }
+    const std::size_t held = schedule.traits.shards_optimizer ? part : part * ranks;
+    const std::size_t across = held / replicas * (replicas - 1);
+    if (step.op == Op::all_reduce_replicas) sent.replicated += 2 * across;
+    if (step.op == Op::reduce_scatter_replicas) sent.replicated += across;
+    if (step.op == Op::gather_replicas) sent.gathered_replicas += across;
   }
   return sent;
+}
+
+/// Makes sizes[slot] at least as large as the largest group that is ever in that slot of `space`,
+/// if group g has `elements(g)` elements.
+template <class Elements>
+constexpr void fit_slots(const Schedule& schedule, Space space, Elements elements,
+                         std::vector<std::size_t>& sizes) {
+  if (sizes.size() < extent(schedule, space)) sizes.resize(extent(schedule, space), 0);
+  const auto fit = [&](std::size_t slot, std::size_t group) {
+    if (sizes[slot] < elements(group)) sizes[slot] = elements(group);
+  };
+  for (const Step& step : schedule.steps) {
+    const Access* access = step.begin();
+    const auto next = [&] {
+      while (access != step.end() && access->space != space) ++access;
+      return access != step.end();
+    };
+    if (!computes(step.op)) {
+      if (next()) fit(access->index, step.subject);
+      continue;
+    }
+    for (const Index g : schedule.model.unit(step.subject)) {
+      if (space == Space::grads_whole && schedule.model.group(g).frozen) continue;
+      if (next()) fit((access++)->index, g);
+    }
+  }
 }
 
 /// Elements that one rank holds in each space.
@@ -70,31 +99,15 @@ struct Footprint {
 /// Counts them, if group g has `elements(g)` elements. A slot is as large as the largest group that
 /// ever is in it. Activations, flow and control are not counted.
 template <class Elements>
-constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::size_t ranks) {
+constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::size_t ranks,
+                              std::size_t replicas = 1) {
   Footprint held{};
   const auto add = [&](Space space, std::size_t n) {
     held.elements[static_cast<std::size_t>(space)] += n;
   };
   for (const Space space : {Space::params_whole, Space::grads_whole}) {
-    std::vector<std::size_t> sizes(extent(schedule, space), 0);
-    const auto fit = [&](const Access& access, std::size_t group) {
-      if (sizes[access.index] < elements(group)) sizes[access.index] = elements(group);
-    };
-    for (const Step& step : schedule.steps) {
-      const Access* access = step.begin();
-      const auto next = [&] {
-        while (access != step.end() && access->space != space) ++access;
-        return access != step.end();
-      };
-      if (!computes(step.op)) {
-        if (next()) fit(*access, step.subject);
-        continue;
-      }
-      for (const Index g : schedule.model.unit(step.subject)) {
-        if (space == Space::grads_whole && schedule.model.group(g).frozen) continue;
-        if (next()) fit(*access++, g);
-      }
-    }
+    std::vector<std::size_t> sizes{};
+    fit_slots(schedule, space, elements, sizes);
     for (const std::size_t size : sizes) add(space, size);
   }
   for (std::size_t g = 0; g < schedule.model.groups(); ++g) {
@@ -102,7 +115,9 @@ constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::
     if (schedule.home[g] == nowhere) add(Space::params_shard, part);
     if (schedule.model.group(g).frozen) continue;
     if (schedule.traits.shards_grads) add(Space::grads_shard, part);
-    add(Space::optimizer, schedule.traits.shards_optimizer ? part : elements(g));
+    add(Space::optimizer, schedule.traits.shards_replicas    ? part / replicas
+                          : schedule.traits.shards_optimizer ? part
+                                                             : elements(g));
   }
   return held;
 }
@@ -135,7 +150,7 @@ constexpr std::vector<Span> timeline(const Schedule& schedule, Duration duration
         after(spans[base - n + wait].end);
       }
     }
-    double& communicator = communicators[step.op == Op::all_reduce_replicas];
+    double& communicator = communicators[across_replicas(step.op)];
     if (one_communicator && communicates(step.op)) after(communicator);
     spans[i] = {begin, begin + duration(step)};
     free[static_cast<std::size_t>(step.stream)] = spans[i].end;

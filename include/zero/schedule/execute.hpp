@@ -44,16 +44,23 @@ class Executor {
   }
   /// The compute step that enter would go to. Issues nothing; the same errors.
   const Step& peek(Op op, std::size_t unit) const { return schedule_.steps[find(op, unit)]; }
+  /// The compute step that comes next, or null after the last one.
+  const Step* next_compute() const {
+    std::size_t i = position_;
+    while (i < schedule_.steps.size() && !computes(schedule_.steps[i].op)) ++i;
+    return i == schedule_.steps.size() ? nullptr : &schedule_.steps[i];
+  }
   /// Issues all that comes before a compute step and orders the compute stream after what it needs.
   /// Compute steps before it are passed over.
   ///
-  /// Errors:  ContractError if the compute does not come in the rest of this micro-step or in the
-  ///          next one, or if the compute before was not left. Nothing is issued then.
+  /// Errors:  ContractError if the compute does not come in the rest of the micro-steps that have
+  ///          begun or in the one after them, or if the compute before was not left. Nothing is
+  ///          issued then.
   const Step& enter(Op op, std::size_t unit) {
     const std::size_t target = find(op, unit);
     while (position_ < target) issue_or_pass(next());
     entered_ = true;
-    micro_step_ = next().micro_step;
+    if (furthest_ < next().micro_step) furthest_ = next().micro_step;
     wait(next());
     return next();
   }
@@ -90,18 +97,17 @@ class Executor {
       for (std::size_t i = position_; i < schedule_.steps.size(); ++i) {
         const Step& step = schedule_.steps[i];
         if (!computes(step.op)) continue;
-        if (step.micro_step > micro_step_ + 1) break;
         if (step.op == op && step.subject == unit) return i;
+        // What follows lies in a micro-step that nothing leads to, or far ahead.
+        if (step.micro_step > furthest_ + 1) break;
       }
     }
     refuse(std::string(info(op).name) + " of unit " + std::to_string(unit) + " was called");
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    std::size_t i = position_;
-    while (i < schedule_.steps.size() && !computes(schedule_.steps[i].op)) ++i;
     std::string expected = "the end of the step";
-    if (i < schedule_.steps.size()) {
-      const Step& step = schedule_.steps[i];
+    if (next_compute() != nullptr) {
+      const Step& step = *next_compute();
       expected = std::string(entered_ ? "the end of " : "") + info(step.op).name + " of unit " +
                  std::to_string(step.subject) + " in micro-step " + std::to_string(step.micro_step);
     }
@@ -134,7 +140,7 @@ class Executor {
   }
   void restart_pass() {
     position_ = 0;
-    micro_step_ = 0;
+    furthest_ = 0;
     entered_ = false;
   }
   void end() {
@@ -144,7 +150,7 @@ class Executor {
 
   const Schedule& schedule_;
   B& backend_;
-  std::size_t position_ = 0, micro_step_ = 0;  // micro-step of the compute that was entered last
+  std::size_t position_ = 0, furthest_ = 0;  // furthest_: the last micro-step that was entered
   bool entered_ = false, repeats_ = false;
 };
 

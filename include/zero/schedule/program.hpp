@@ -9,9 +9,12 @@
 
 namespace zero {
 
+/// One line of a program. Where a unit computes more than once in a micro-step, since layers share
+/// its weights, `use` numbers its runs from 0: each has activations of its own. The same forward
+/// again is its recomputation.
 struct Compute {
   Op op = Op::none;
-  Index unit = 0, micro_step = 0;
+  Index unit = 0, micro_step = 0, use = 0;
   friend constexpr bool operator==(const Compute&, const Compute&) = default;
 };
 
@@ -44,6 +47,33 @@ constexpr void fill_training(Program& program, std::size_t units, std::size_t mi
     }
   }
 }
+/// Makes `program` a training step that recomputes activations: backward takes `segment` units at a
+/// time, the last ones of the model first, and runs those of each segment forward again before it,
+/// except those that have just run.
+///
+/// Moves:   ShardParams gathers a unit once for each of its computes, but for those that follow
+///          directly on another one of the same unit, or sooner than keep_at_turn says. With
+///          keep_at_turn = segment that is twice a unit, as without recomputation.
+/// Errors:  as fill_training; ShapeError if `segment` is 0.
+/// Source:  Chen et al., Training deep nets with sublinear memory cost, 2016, section 4.
+constexpr void fill_recomputing(Program& program, std::size_t units, std::size_t micro_steps,
+                                std::size_t segment) {
+  if (segment == 0) throw ShapeError("zero: a segment to recompute has at least one unit");
+  fill_training(program, units, micro_steps);  // checks the counts
+  program.computes.clear();
+  program.computes.reserve(3 * units * micro_steps);
+  for (std::size_t m = 0; m < micro_steps; ++m) {
+    const auto add = [&](Op op, std::size_t unit) {
+      program.computes.push_back({op, static_cast<Index>(unit), static_cast<Index>(m)});
+    };
+    for (std::size_t u = 0; u < units; ++u) add(Op::forward, u);
+    for (std::size_t end = units, begin = 0; end > 0; end = begin) {
+      begin = (end - 1) / segment * segment;
+      for (std::size_t u = begin; u < end && end != units; ++u) add(Op::forward, u);
+      for (std::size_t u = end; u-- > begin;) add(Op::backward, u);
+    }
+  }
+}
 /// Makes `program` one forward pass that changes nothing.
 constexpr void fill_evaluation(Program& program, std::size_t units) {
   if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units");
@@ -60,10 +90,24 @@ constexpr Program training(std::size_t units, std::size_t micro_steps = 1) {
   fill_training(program, units, micro_steps);
   return program;
 }
+constexpr Program recomputing(std::size_t units, std::size_t micro_steps, std::size_t segment) {
+  Program program;
+  fill_recomputing(program, units, micro_steps, segment);
+  return program;
+}
 constexpr Program evaluation(std::size_t units) {
   Program program;
   fill_evaluation(program, units);
   return program;
+}
+
+/// One more than the largest use of a unit in a micro-step.
+constexpr std::size_t uses(const Program& program) {
+  std::size_t most = 1;
+  for (const Compute& compute : program.computes) {
+    if (most <= compute.use) most = compute.use + std::size_t{1};
+  }
+  return most;
 }
 
 }  // namespace zero

@@ -16,7 +16,7 @@ namespace zero {
 /// R6  No slot is used before its gather is complete or after its release.
 /// R7  No step uses a slot beyond the declared ones.
 /// R8  Units compute in the order of the program; each backward reads the activations that the
-///     forward of its unit and micro-step wrote.
+///     latest forward of its unit, micro-step and use wrote.
 /// R9  Waits name earlier steps that signal, and collectives that must take turns do, so that every
 ///     order of streams makes progress.
 /// R10 R5 and R6 hold across the boundary between two executions.

@@ -13,7 +13,8 @@ namespace zero {
 /// What a stage does, as far as it decides where data lives and when a gradient is complete.
 struct StageTraits {
   bool shards_params = false, shards_grads = false, shards_optimizer = false;
-  bool replicates = false;  // groups of ranks hold replicas of the shards
+  bool replicates = false;       // groups of ranks hold replicas of the shards
+  bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
       false;  // collectives run one by one in issue order, whatever their communicator
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;

@@ -29,7 +29,7 @@ enum class Space : std::uint8_t {
   grads_whole,   // [slot]
   grads_shard,   // [group] exists only where gradients are sharded
   optimizer,     // [group]
-  activations,   // [unit, or unit and micro-step] what a forward keeps for its backward
+  activations,   // [unit, or unit, micro-step and use] what a forward keeps for its backward
   flow,          // [0] what one unit passes to the next, forward and backward
   control,       // [0] squared norm and finite check of all gradients
   device,        // [0] the room on the device that collectives need, where they must take turns
@@ -50,11 +50,13 @@ enum class Op : std::uint8_t {
   reduce_scatter,
   all_reduce,
   all_reduce_replicas,
+  reduce_scatter_replicas,
+  gather_replicas,
   square_norm,
   combine,
   update,
 };
-inline constexpr std::size_t op_count = 11;
+inline constexpr std::size_t op_count = 13;
 
 struct Operand {
   Space space{};
@@ -67,7 +69,8 @@ struct OpInfo {
 };
 
 /// What every operation reads and writes. One rule completes the table: the shard of what is not
-/// sharded is the whole, so ZeRO-1 gathers and reduces in place.
+/// sharded is the whole, so ZeRO-1 gathers and reduces in place. What is sharded over the replicas
+/// too has no buffers of its own: each replica's part of a shard lies in its place in the shard.
 inline constexpr OpInfo op_table[op_count] = {
     {"none", StreamId::compute, {}},
     {"gather",
@@ -90,6 +93,8 @@ inline constexpr OpInfo op_table[op_count] = {
      {{Space::grads_whole, Mode::read}, {Space::grads_shard, Mode::update}}},
     {"all_reduce", StreamId::reduce, {{Space::grads_whole, Mode::update}}},
     {"all_reduce_replicas", StreamId::replicate, {{Space::grads_shard, Mode::update}}},
+    {"reduce_scatter_replicas", StreamId::replicate, {{Space::grads_shard, Mode::update}}},
+    {"gather_replicas", StreamId::replicate, {{Space::params_shard, Mode::update}}},
     {"square_norm",
      StreamId::reduce,
      {{Space::grads_shard, Mode::read}, {Space::control, Mode::update}}},
@@ -103,9 +108,14 @@ inline constexpr OpInfo op_table[op_count] = {
 };
 constexpr const OpInfo& info(Op op) { return op_table[static_cast<std::size_t>(op)]; }
 constexpr bool computes(Op op) { return op == Op::forward || op == Op::backward; }
+/// Whether an operation is a collective of the ranks that hold the same shard.
+constexpr bool across_replicas(Op op) {
+  return op == Op::all_reduce_replicas || op == Op::reduce_scatter_replicas ||
+         op == Op::gather_replicas;
+}
 constexpr bool communicates(Op op) {
   return op == Op::gather || op == Op::reduce_scatter || op == Op::all_reduce ||
-         op == Op::all_reduce_replicas || op == Op::combine;
+         op == Op::combine || across_replicas(op);
 }
 
 struct Access {

@@ -22,6 +22,13 @@ class Verifier {
     if (const Finding f = detail::check_waits(schedule); f.rule != Rule::none) return f;
     return races_.check(schedule);
   }
+  /// Obtains room for schedules of a model with that many steps, buffers and micro-steps, and uses
+  /// of a unit in each.
+  constexpr void reserve(const ModelShape& model, std::size_t steps, std::size_t buffers,
+                         std::size_t micro_steps, std::size_t uses) {
+    contents_.reserve(model, buffers, micro_steps, uses);
+    races_.reserve(steps, buffers);
+  }
 
  private:
   detail::Contents contents_{};

@@ -20,6 +20,11 @@ namespace zero {
 /// Source:    vector clocks, Mattern 1989; shadow state per buffer, Flanagan and Freund 2009.
 class WaitFinder {
  public:
+  /// Obtains room for schedules of that many steps and buffers.
+  constexpr void reserve(std::size_t steps, std::size_t buffers) {
+    buffers_.reserve(buffers);
+    implied_.reserve(2 * steps + 1);
+  }
   constexpr void find(Schedule& schedule) {
     Step* const steps = schedule.steps.data();
     const auto n = static_cast<std::uint32_t>(schedule.steps.size());

@@ -25,7 +25,7 @@ struct Call {
   const void* in = nullptr;
   void* out = nullptr;
   std::string_view unit = {};
-  std::uint32_t position = no_position;
+  std::uint32_t position = no_position, micro_step = no_position;
   const char* operation = nullptr;
   void (*sum)(const Call&, const Slot*, std::size_t ranks, std::size_t begin, std::size_t count,
               void* out) = nullptr;
@@ -43,6 +43,7 @@ struct Call {
     Call call = *this;
     call.unit = label.unit;
     call.position = label.position;
+    call.micro_step = label.micro_step;
     call.operation = label.operation;
     return call;
   }

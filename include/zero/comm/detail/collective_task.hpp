@@ -23,7 +23,10 @@ namespace zero::detail {
 class CollectiveTask {
  public:
   CollectiveTask(std::shared_ptr<Member> member, const Call& call)
-      : member_(std::move(member)), call_(call), ticket_(member_->issued.fetch_add(1)) {}
+      : member_(std::move(member)),
+        call_(call),
+        ticket_(member_->issued.fetch_add(1)),
+        number_(member_->history().issue(call)) {}
 
   CollectiveTask(CollectiveTask&& other) noexcept = default;
   CollectiveTask& operator=(CollectiveTask&&) = delete;
@@ -50,6 +53,7 @@ class CollectiveTask {
         work();
       } else {
         phase_ = done;
+        member_->history().end(number_);
         member_->turn.store(ticket_ + 1);
         world().signal();
       }
@@ -125,7 +129,7 @@ class CollectiveTask {
     if (!world().failed()) {
       try {
         if (phase_ == 1 && disagree(group())) {
-          world().fail(false, text_of_disagreement(group()));
+          world().fail(false, text_of_disagreement(group()) + text_of_histories(world()));
         } else {
           Transfer(group(), member_->rank())(phase_);
         }
@@ -162,7 +166,7 @@ class CollectiveTask {
   }
 
   [[noreturn]] void fail(bool timeout, const std::string& what) {
-    world().fail(timeout, what);
+    world().fail(timeout, what + text_of_histories(world()));
     raise();
   }
 
@@ -184,6 +188,7 @@ class CollectiveTask {
   std::shared_ptr<Member> member_;
   Call call_;
   std::uint64_t ticket_;
+  std::uint64_t number_;    // in the rank's history
   std::uint64_t base_ = 0;  // the slot's state before the call was published
   World::Clock::time_point deadline_{};
   std::uint8_t phase_ = 0;  // 0: before its turn; from phases() + 1: waits for readers

@@ -75,7 +75,8 @@ class Group {
 /// One rank of a communicator. Its end tells the peers that this rank has left.
 class alignas(64) Member {
  public:
-  Member(std::shared_ptr<Group> group, std::size_t rank) : group_(std::move(group)), rank_(rank) {}
+  Member(std::shared_ptr<Group> group, std::size_t rank, std::size_t world_rank)
+      : group_(std::move(group)), rank_(rank), world_rank_(world_rank) {}
   ~Member() {
     group_->slot(rank_).left.store(true);
     group_->world().signal();
@@ -85,6 +86,8 @@ class alignas(64) Member {
 
   Group& group() const { return *group_; }
   std::size_t rank() const { return rank_; }
+  std::size_t world_rank() const { return world_rank_; }
+  History& history() const { return group_->world().history(world_rank_); }
   /// "on rank 1 of 4"
   std::string text() const {
     return "on rank " + std::to_string(rank_) + " of " + std::to_string(group_->size());
@@ -96,7 +99,7 @@ class alignas(64) Member {
 
  private:
   std::shared_ptr<Group> group_;
-  std::size_t rank_;
+  std::size_t rank_, world_rank_;  // of this communicator; of that which all were split from
 };
 
 }  // namespace zero::detail

@@ -89,7 +89,7 @@ class SharedMemory {
   std::shared_ptr<Member> split_member(int color, int key) const {
     Split split{.color = color, .key = key};
     run({.collective = Collective::split, .out = &split});
-    return std::make_shared<Member>(std::move(split.group), split.rank);
+    return std::make_shared<Member>(std::move(split.group), split.rank, member_->world_rank());
   }
 
  private:

@@ -3,6 +3,7 @@
 // What errors of collectives say. Includes comm/detail/group.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <zero/comm/detail/group.hpp>
@@ -33,6 +34,20 @@ inline std::string text_of(const Call& call) {
   if (!call.unit.empty()) text.append(" of unit ").append(call.unit);
   if (call.position != no_position) {
     text += " at schedule position " + std::to_string(call.position);
+  }
+  if (call.micro_step != no_position) {
+    text += " in micro-step " + std::to_string(call.micro_step);
+  }
+  return text;
+}
+
+/// What each rank did last, a line for each.
+inline std::string text_of_histories(const World& world) {
+  const std::size_t ranks = std::min<std::size_t>(world.ranks(), 64);
+  std::string text = "\nLast operations, the latest at the end:";
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    text +=
+        "\n  rank " + std::to_string(rank) + ": " + world.history(rank).text(ranks <= 8 ? 4 : 1);
   }
   return text;
 }

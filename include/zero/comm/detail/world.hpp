@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What communicators split from one share: the first failure, the limit, how to wait.
-// Includes base/ and device/detail/futex.hpp.
+// Includes base/, comm/detail/history.hpp and device/detail/futex.hpp.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <zero/base/error.hpp>
+#include <zero/comm/detail/history.hpp>
 #include <zero/device/detail/futex.hpp>
 
 namespace zero::detail {
@@ -26,12 +28,18 @@ class World {
   using Clock = std::chrono::steady_clock;
 
   World(std::size_t ranks, std::chrono::milliseconds limit)
-      : limit_(limit), spins_(ranks <= std::thread::hardware_concurrency() ? 1000 : 20) {}
+      : limit_(limit),
+        spins_(ranks <= std::thread::hardware_concurrency() ? 1000 : 20),
+        ranks_(ranks),
+        histories_(std::make_unique<History[]>(ranks)) {}
 
   std::chrono::milliseconds limit() const { return limit_; }
   /// How often to look before the processor is given to others.
   unsigned spins() const { return spins_; }
   bool failed() const { return failed_.load(); }
+  std::size_t ranks() const { return ranks_; }
+  /// What a rank did last, on whatever communicators.
+  History& history(std::size_t rank) const { return histories_[rank]; }
 
   /// Keeps the first failure and wakes everybody.
   void fail(bool timeout, std::string_view what) noexcept {
@@ -79,6 +87,8 @@ class World {
 
   std::chrono::milliseconds limit_;
   unsigned spins_;
+  std::size_t ranks_;
+  std::unique_ptr<History[]> histories_;  // [rank of the world]
   std::atomic<bool> failed_{false};
   bool timeout_ = false;
   std::string what_;

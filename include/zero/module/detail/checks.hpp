@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// What is checked across ranks before a module's first step. May include comm/ and schedule/.
+// What is checked across ranks before a module's first step, and when its program changes. May
+// include comm/, schedule/, module/.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +11,8 @@
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/comm/mesh.hpp>
+#include <zero/module/detail/program_check.hpp>
+#include <zero/schedule/hash.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero::detail {
@@ -36,10 +40,11 @@ void compare_across_ranks(const Comm& world, std::uint64_t hash) {
   world.all_gather(&hash, all.data(), 1, Label{"compare schedules", "all units", 0});
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
-    throw ContractError("zero::shard: rank " + std::to_string(r) +
-                        " has another model, stage or type of weights than rank 0 (schedule "
-                        "hashes differ; this is rank " +
-                        std::to_string(world.rank()) + "); give all ranks the same");
+    throw ContractError(
+        "zero::shard: rank " + std::to_string(r) +
+        " has another model, stage, type of weights or options than rank 0 (schedule "
+        "hashes differ; this is rank " +
+        std::to_string(world.rank()) + "); give all ranks the same");
   }
 }
 /// Of the weights that all ranks hold alike, and of those that the same rank of each replica holds.
@@ -78,6 +83,51 @@ void check_replicas(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums, 
                       ", though they must hold the same; initialize all ranks alike, or call "
                       "broadcast_weights() first (this is rank " +
                       std::to_string(mesh.world.rank()) + ")");
+}
+
+/// The first compute that is another one on another rank than on rank 0, as text. A collective.
+template <class Comm>
+std::string first_difference(const Comm& world, const char* call, const ParameterTable& parameters,
+                             const Program& program) {
+  const Label label{"the programs", call, 0};
+  std::vector<std::uint64_t> sizes(world.size());
+  const std::uint64_t size = program.computes.size();
+  world.all_gather(&size, sizes.data(), 1, label);
+  const std::size_t most = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::uint64_t> mine(most, 0), all(most * world.size());
+  for (std::size_t i = 0; i < size; ++i) {
+    const Compute& c = program.computes[i];
+    mine[i] = static_cast<std::uint64_t>(c.op) << 48U | std::uint64_t{c.use} << 32U |
+              std::uint64_t{c.micro_step} << 16U | c.unit;
+  }
+  world.all_gather(mine.data(), all.data(), most, label);
+  const auto text = [&](std::uint64_t c) {
+    if (c == 0) return std::string("nothing");
+    return text_of(parameters, {static_cast<Op>(c >> 48U), static_cast<Index>(c),
+                                static_cast<Index>(c >> 16U), static_cast<Index>(c >> 32U)});
+  };
+  for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t r = 1; r < world.size(); ++r) {
+      if (all[i] == all[r * most + i]) continue;
+      return "compute " + std::to_string(i) + " is " + text(all[i]) + " on rank 0, but " +
+             text(all[r * most + i]) + " on rank " + std::to_string(r);
+    }
+  }
+  return "they differ in their micro-steps";
+}
+/// The ranks must have planned the same schedule. A collective; allocates only for an error.
+///
+/// Errors: ContractError on every rank, with the first compute that differs.
+template <class Comm>
+void compare_programs(const Comm& world, const char* call, const ParameterTable& parameters,
+                      const Schedule& schedule, std::vector<std::uint64_t>& hashes) {
+  const std::uint64_t mine = hash(schedule);
+  world.all_gather(&mine, hashes.data(), 1, Label{"a new program", call, 0});
+  if (std::all_of(hashes.begin(), hashes.end(), [&](auto h) { return h == hashes[0]; })) return;
+  throw ContractError(std::string("zero: ") + call + ": the ranks gave different programs: " +
+                      first_difference(world, call, parameters, schedule.program) +
+                      "; give all ranks the same (this is rank " + std::to_string(world.rank()) +
+                      ")");
 }
 
 }  // namespace zero::detail

@@ -35,18 +35,21 @@ class Engine {
         mesh_(mesh),
         optimizers_(std::move(optimizers), parameters_),
         options_(options),
-        schedules_(stage, parameters_, options_.max_micro_steps),
+        schedules_(stage, parameters_, options),
         control_shape_(detail::control_shape(parameters_, mesh_, options_)),
-        memory_(parameters_, schedules_, mesh_.shard.rank(), control_shape_, options_),
+        memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.replicate.rank(), control_shape_,
+                options_),
         control_(memory_.buffers().control_block(), memory_.buffers().norms(), control_shape_,
                  options_.loss_scale),
         training_events_(schedules_.most_steps()),
-        evaluation_events_(schedules_.evaluation().steps.size()),
+        evaluation_events_(schedules_.most_steps()),
         streams_(options_),
         runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizers_, options_),
         training_(schedules_.training(), runner_),
         evaluation_(schedules_.evaluation(), runner_),
-        progress_(parameters_, control_) {
+        progress_(parameters_, control_, schedules_),
+        hashes_(mesh_.world.size()) {
+    options_.programs = {};  // Schedules has them
     check_mesh(mesh_, stage.traits);
     compare_across_ranks(mesh_.world, schedules_.hash(data_type<T>));
   }
@@ -55,28 +58,37 @@ class Engine {
   ~Engine() { settle(); }
 
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
-  std::uint64_t begin_step(std::size_t micro_steps) {
+  std::uint64_t begin_step(const StepOptions& options) {
     require_idle("begin_step");
     require_live("begin_step");
-    if (micro_steps == 0 || micro_steps > schedules_.max_micro_steps()) {
+    const std::size_t micro_steps = options.micro_steps;
+    const bool counts = options.program == nullptr;
+    if (counts && (micro_steps == 0 || micro_steps > schedules_.max_micro_steps())) {
       throw ContractError("zero: begin_step: expected 1 to " +
                           std::to_string(schedules_.max_micro_steps()) + " micro-steps, got " +
                           std::to_string(micro_steps) +
                           (micro_steps == 0 ? "; a step has at least one"
                                             : "; raise ModuleOptions::max_micro_steps"));
     }
-    if (phase_of_events_ != Phase::training || micro_steps != schedules_.micro_steps()) {
+    if (!schedules_.is_training(options.program, micro_steps)) {
+      replan("begin_step", schedules_.planned_training(), options.program,
+             [&] { schedules_.plan_training(options.program, micro_steps); });
+      training_.restart();
+    } else if (phase_of_events_ != Phase::training) {
       fence();
-      if (micro_steps != schedules_.micro_steps()) schedules_.set_micro_steps(micro_steps);
       training_.restart();
     }
     progress_.begin_step();
     return begin(Phase::training, schedules_.training(), training_events_);
   }
   /// Begins a forward pass that changes nothing.
-  std::uint64_t begin_evaluation() {
+  std::uint64_t begin_evaluation(const EvaluationOptions& options) {
     require_idle("evaluate");
-    if (phase_of_events_ != Phase::evaluation) {
+    if (!schedules_.is_evaluation(options.program)) {
+      replan("evaluate", schedules_.planned_evaluation(), options.program,
+             [&] { schedules_.plan_evaluation(options.program); });
+      evaluation_.restart();
+    } else if (phase_of_events_ != Phase::evaluation) {
       fence();
       evaluation_.restart();
     }
@@ -85,8 +97,29 @@ class Engine {
   /// Whether the step or evaluation of this number is neither finished nor abandoned.
   bool is_open(std::uint64_t number) const { return phase_ != Phase::idle && number == number_; }
 
-  /// Makes a unit ready to compute; units before it in the micro-step that were not entered do not
-  /// run.
+  /// The compute that comes next in the program, or null if none is left.
+  const Compute* next_compute() const {
+    const std::vector<Compute>& computes = planned().program().computes;
+    return phase_ != Phase::idle && place_ < computes.size() ? &computes[place_] : nullptr;
+  }
+  /// The next compute that does `op`.
+  ///
+  /// Errors:  ContractError if there is none any more.
+  const Compute& next_compute(Op op) const {
+    const std::vector<Compute>& computes = planned().program().computes;
+    for (std::size_t place = place_; place < computes.size(); ++place) {
+      if (computes[place].op == op) return computes[place];
+    }
+    throw ContractError(std::string("zero: ") + info(op).name +
+                        " was called, but the program of this step has none any more; call finish");
+  }
+  /// Whether the compute at a place of the program is a forward that ran already.
+  bool recomputes(std::size_t place) const { return planned().check.recomputes(place); }
+  std::size_t use(std::size_t place) const { return planned().program().computes[place].use; }
+  /// Where in the program the unit is whose scope is open.
+  std::size_t inside_place() const { return place_ - 1; }
+
+  /// Makes a unit ready to compute; computes before it that were not entered do not run.
   const Step& enter(Op op, std::size_t unit) {
     const std::size_t units = parameters_.units().size();
     if (unit >= units) {
@@ -104,13 +137,17 @@ class Engine {
     rethrow_failure();
     streams_.check();  // what failed must not be computed with
     Executor<Runner>& executor = phase_ == Phase::training ? training_ : evaluation_;
+    std::size_t place = place_;
     try {
-      const std::size_t micro_step = executor.peek(op, unit).micro_step;
-      if (phase_ == Phase::training) go_to(op, unit, micro_step);
+      const Step* const target = &executor.peek(op, unit);
+      const Step* const steps = planned().schedule.steps.data();
+      for (const Step* s = steps + executor.position(); s != target; ++s) place += computes(s->op);
+      if (phase_ == Phase::training) progress_.enter(place_, place);
     } catch (const ContractError& error) {  // nothing was issued: the step is as before
       throw ContractError(error.what() + (" (unit " + std::to_string(unit)) + " is '" + name(unit) +
                           "')");
     }
+    place_ = place + 1;
     const Step& step = executor.enter(op, unit);
     runner_.prepare(step);
     if (options_.user_code == UserCode::on_caller) {
@@ -127,7 +164,7 @@ class Engine {
     inside_ = nullptr;
     try {
       runner_.note_end(step);
-      if (phase_ == Phase::training) progress_.leave(step, skipped);
+      if (phase_ == Phase::training) progress_.leave(inside_place(), skipped);
       phase_ == Phase::training ? training_.leave() : evaluation_.leave();
     } catch (...) { failure_ = std::current_exception(); }
   }
@@ -147,13 +184,7 @@ class Engine {
                           "; call it once at the end of a step");
     }
     rethrow_failure();
-    progress_.check_micro_step([] { return std::string("finish"); });
-    const std::size_t ran = progress_.micro_step() + 1;
-    if (ran != schedules_.micro_steps()) {
-      throw ContractError("zero: finish: this step was begun with " +
-                          std::to_string(schedules_.micro_steps()) + " micro-steps, but only " +
-                          std::to_string(ran) + " ran");
-    }
+    progress_.check_end(place_);
     const double ranks = static_cast<double>(mesh_.world.size());
     std::uint64_t settings = 0;
     std::exception_ptr no_settings;
@@ -221,6 +252,8 @@ class Engine {
   const ParameterTable& parameters() const { return parameters_; }
   const Mesh<Comm>& mesh() const { return mesh_; }
   const Schedules& schedules() const { return schedules_; }
+  const Groups<Optimizer>& optimizers() const { return optimizers_.groups(); }
+  const ModuleOptions& options() const { return options_; }
   const RankMemory<Buffers>& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
   Control& control() { return control_; }
@@ -239,20 +272,33 @@ class Engine {
     if (options_.record_spans) streams_.synchronize();  // the last execution still notes its spans
     runner_.begin(schedule, events);
     phase_ = phase_of_events_ = phase;
+    place_ = 0;
     return ++number_;
   }
-  void go_to(Op op, std::size_t unit, std::size_t next) {
-    const bool is_new = next != progress_.micro_step();
-    const auto what = [&] {
-      return std::string(info(op).name) + " of unit " + std::to_string(unit) + " in micro-step " +
-             std::to_string(next);
-    };
-    if (is_new) progress_.check_micro_step(what);
-    if (op == Op::backward && (is_new || !progress_.has_begun())) {
-      throw ContractError("zero: " + what() + " came before any forward; run units forward first");
+  const Planned& planned() const {
+    return phase_ == Phase::evaluation ? schedules_.planned_evaluation()
+                                       : schedules_.planned_training();
+  }
+  /// Plans another schedule. Where programs of the caller's come or go, the ranks compare what they
+  /// plan: a collective, which the ranks that plan nothing answer with another one, an error on
+  /// all.
+  template <class Plan>
+  void replan(const char* call, const Planned& planned, const Program* program, Plan plan) {
+    const bool compares = planned.own || program != nullptr;
+    if (compares) {
+      streams_.synchronize();
+    } else {
+      fence();
     }
-    if (is_new) progress_.begin_micro_step(next);
-    progress_.enter();
+    phase_of_events_ = Phase::idle;
+    plan();
+    if (!compares) return;
+    try {
+      compare_programs(mesh_.world, call, parameters_, planned.schedule, hashes_);
+    } catch (...) {
+      schedules_.drop(planned);
+      throw;
+    }
   }
   /// Orders everything that comes after everything that was enqueued, without waiting on the host.
   void fence() {
@@ -284,7 +330,9 @@ class Engine {
   Runner runner_;
   Executor<Runner> training_, evaluation_;
   Progress progress_;
-  std::uint64_t number_ = 0;  // of the step or evaluation that was begun last
+  std::vector<std::uint64_t> hashes_;  // of the ranks, when they compare programs
+  std::size_t place_ = 0;              // in the program, of the compute that comes next
+  std::uint64_t number_ = 0;           // of the step or evaluation that was begun last
   Phase phase_ = Phase::idle, phase_of_events_ = Phase::idle;
   const Step* inside_ = nullptr;  // the compute step whose scope is open
   std::exception_ptr failure_;    // of a scope's end

@@ -33,19 +33,18 @@ class KeptState {
   void set_weights(const TensorInfo& tensor, F value, std::size_t begin = 0,
                    std::size_t end = ~std::size_t{0}) {
     const auto& group = buffers_.group(tensor.group);
-    const auto set_part = [&](auto held, bool sharded, auto convert) {
-      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+    const auto set_part = [&](auto values, Held held, auto convert) {
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
         const std::size_t first = std::max(begin, piece.tensor_begin);
         const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
         for (std::size_t i = first; i < last; ++i) {
-          held[at + (i - piece.tensor_begin)] = convert(value(i));
+          values[at + (i - piece.tensor_begin)] = convert(value(i));
         }
       });
     };
-    set_part(group.params, schedule_.home[tensor.group] == nowhere,
-             [](float x) { return from_float<T>(x); });
+    set_part(group.params, params_held(tensor), [](float x) { return from_float<T>(x); });
     if (!Buffers::has_master || tensor.frozen) return;
-    set_part(group.master, schedule_.traits.shards_optimizer, [](float x) { return x; });
+    set_part(group.master, state_held(), [](float x) { return x; });
   }
   /// Sets each number of optimizer state k to value(element).
   template <class F>
@@ -105,20 +104,21 @@ class KeptState {
   /// Makes what ranks hold alike that of one rank of the world, or of its replica. A collective.
   void broadcast(std::size_t root) {
     const std::size_t replica = root / mesh_.shard.size();
-    const auto send = [&](auto held, bool sharded, const Label& label) {
-      const auto& comm = sharded ? mesh_.replicate : mesh_.world;
-      comm.broadcast(held.data(), held.size(), sharded ? replica : root, label);
+    const auto send = [&](auto values, Held held, const Label& label) {
+      if (held == Held::whole) {
+        mesh_.world.broadcast(values.data(), values.size(), root, label);
+      } else if (held == Held::shard) {
+        mesh_.replicate.broadcast(values.data(), values.size(), replica, label);
+      }
     };
     for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
       const GroupInfo& info = parameters_.groups()[g];
       const Label label{"broadcast_weights", parameters_.units()[info.unit].name, 0};
       const auto& group = buffers_.group(g);
-      const bool whole = schedule_.home[g] != nowhere;
-      send(group.params, !whole, label);
+      send(group.params, params_held(g), label);
       if (!Buffers::has_master || info.frozen) continue;
-      send(group.master, schedule_.traits.shards_optimizer, label);
-      if (!whole) continue;
-      // The root does not have these masters: those that do not fit its weights follow them.
+      send(group.master, state_held(), label);
+      // The root may not have these masters: those that do not fit its weights follow them.
       for (std::size_t i = 0; i < group.master.size(); ++i) {
         const float weight = to_float(group.own[i]);
         if (to_float(from_float<T>(group.master[i])) != weight) group.master[i] = weight;
@@ -131,37 +131,53 @@ class KeptState {
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
     const auto& group = buffers_.group(tensor.group);
     if (Buffers::has_master && !tensor.frozen) {
-      read(tensor, group.master, schedule_.traits.shards_optimizer, out);
+      read(tensor, group.master, state_held(), out);
     } else {
-      read(tensor, group.params, schedule_.home[tensor.group] == nowhere, out);
+      read(tensor, group.params, params_held(tensor), out);
     }
   }
   void read_state(const TensorInfo& tensor, std::size_t k, std::span<float> out) {
-    read(tensor, state(tensor, k), schedule_.traits.shards_optimizer, out);
+    read(tensor, state(tensor, k), state_held(), out);
   }
 
  private:
+  /// How much of a group a buffer holds: all, the shard, or the part that this rank updates.
+  enum class Held { whole, shard, part };
+  Held params_held(std::size_t group) const {
+    return schedule_.home[group] != nowhere ? Held::whole : Held::shard;
+  }
+  Held params_held(const TensorInfo& tensor) const { return params_held(tensor.group); }
+  Held state_held() const {
+    return schedule_.traits.shards_replicas    ? Held::part
+           : schedule_.traits.shards_optimizer ? Held::shard
+                                               : Held::whole;
+  }
   /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
   /// publish.
   void exchange(const TensorInfo& tensor, std::size_t k) {
     const auto& group = buffers_.group(tensor.group);
     const std::span<float> other = state(tensor, k);
-    for_each_piece(tensor, schedule_.traits.shards_optimizer,
-                   [&](const Piece& piece, std::size_t begin) {
-                     for (std::size_t i = begin; i < begin + piece.count; ++i) {
-                       std::swap(group.master[i], other[i]);
-                       if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
-                     }
-                   });
+    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t begin) {
+      for (std::size_t i = begin; i < begin + piece.count; ++i) {
+        std::swap(group.master[i], other[i]);
+        if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
+      }
+    });
   }
-  /// Refreshes what each rank holds whole of a group from the shards. A collective.
+  /// Refreshes what ranks hold of a group beyond what they update. A collective.
   void publish(std::size_t g) {
-    if (schedule_.home[g] == nowhere || !schedule_.traits.shards_optimizer) return;
     const GroupInfo& info = parameters_.groups()[g];
-    T* const whole = buffers_.group(g).params.data();
-    const std::size_t count = info.layout.shard();
-    mesh_.shard.all_gather(whole + mesh_.shard.rank() * count, whole, count,
-                           Label{"publish", parameters_.units()[info.unit].name, 0});
+    const Label label{"publish", parameters_.units()[info.unit].name, 0};
+    const bool whole = params_held(g) == Held::whole;
+    T* const all = buffers_.group(g).params.data();
+    T* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
+    if (state_held() == Held::part) {
+      const std::size_t count = info.layout.shard();
+      mesh_.replicate.all_gather(shard + mesh_.replicate.rank() * count, shard, count, label);
+    }
+    if (whole && state_held() != Held::whole) {
+      mesh_.shard.all_gather(shard, all, info.shard(), label);
+    }
   }
 
   /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
@@ -169,24 +185,24 @@ class KeptState {
     const auto whole = [](Index home) { return home != nowhere; };
     return mesh_.replicate.size() > 1 ||
            (mesh_.shard.size() > 1 &&
-            (!schedule_.traits.shards_optimizer ||
+            (state_held() == Held::whole ||
              std::any_of(schedule_.home.begin(), schedule_.home.end(), whole)));
   }
-  /// Checksums of the weights that all ranks hold alike, and of those that the same rank of each
-  /// replica holds.
+  /// Of one tensor on this rank.
   Checksums checksums(const TensorInfo& tensor) const {
     const auto& group = buffers_.group(tensor.group);
     Checksums sums{};
-    const auto mix = [&](auto held, bool sharded) {
-      std::uint64_t& sum = sums[sharded ? 1 : 0];
-      for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
-        for (const auto value : held.subspan(at, piece.count)) {
+    const auto mix = [&](auto values, Held held) {
+      if (held == Held::part) return;  // nobody else has it
+      std::uint64_t& sum = sums[held == Held::shard ? 1 : 0];
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        for (const auto value : values.subspan(at, piece.count)) {
           sum = (sum ^ std::bit_cast<std::uint32_t>(to_float(value))) * 0x100000001b3U + 1;
         }
       });
     };
-    mix(group.params, schedule_.home[tensor.group] == nowhere);
-    if (Buffers::has_master && !tensor.frozen) mix(group.master, schedule_.traits.shards_optimizer);
+    mix(group.params, params_held(tensor));
+    if (Buffers::has_master && !tensor.frozen) mix(group.master, state_held());
     return sums;
   }
   std::span<float> state(const TensorInfo& tensor, std::size_t k) const {
@@ -199,42 +215,54 @@ class KeptState {
   }
   template <class F>
   void set(const TensorInfo& tensor, std::span<float> held, F value) {
-    for_each_piece(tensor, schedule_.traits.shards_optimizer,
-                   [&](const Piece& piece, std::size_t at) {
-                     for (std::size_t i = 0; i < piece.count; ++i) {
-                       held[at + i] = value(piece.tensor_begin + i);
-                     }
-                   });
+    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+      for (std::size_t i = 0; i < piece.count; ++i) {
+        held[at + i] = value(piece.tensor_begin + i);
+      }
+    });
   }
-  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds:
-  /// those of its own shard, or, where the buffer is whole, of all.
+  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
   template <class F>
-  void for_each_piece(const TensorInfo& tensor, bool sharded, F f) const {
-    const FlatLayout& layout = parameters_.groups()[tensor.group].layout;
-    const std::size_t first = sharded ? mesh_.shard.rank() : 0;
-    const std::size_t last = sharded ? first + 1 : layout.ranks();
+  void for_each_piece(const TensorInfo& tensor, Held held, F f) const {
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    const FlatLayout& layout = group.layout;
+    std::size_t first = 0, last = layout.ranks();
+    if (held != Held::whole) {
+      first = mesh_.shard.rank() * group.parts;
+      last = first + group.parts;
+    }
+    if (held == Held::part) {
+      first += mesh_.replicate.rank();
+      last = first + 1;
+    }
     for (std::size_t r = first; r < last; ++r) {
       layout.for_each_piece(r, [&](const Piece& piece) {
         if (piece.tensor == tensor.place) {
-          f(piece, piece.shard_begin + (sharded ? 0 : r * layout.shard()));
+          f(piece, piece.shard_begin + (r - first) * layout.shard());
         }
       });
     }
   }
   template <class Number>
-  void read(const TensorInfo& tensor, std::span<Number> held, bool sharded, std::span<float> out) {
-    for_each_piece(tensor, sharded, [&](const Piece& piece, std::size_t at) {
+  void read(const TensorInfo& tensor, std::span<Number> values, Held held, std::span<float> out) {
+    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
       for (std::size_t i = 0; i < piece.count; ++i) {
-        out[piece.tensor_begin + i] = to_float(held[at + i]);
+        out[piece.tensor_begin + i] = to_float(values[at + i]);
       }
     });
-    if (!sharded) return;
-    const FlatLayout& layout = parameters_.groups()[tensor.group].layout;
-    for (std::size_t r = 0; r < layout.ranks(); ++r) {
-      layout.for_each_piece(r, [&](const Piece& piece) {
+    if (held == Held::whole) return;
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    for (std::size_t r = 0; r < group.layout.ranks(); ++r) {
+      const std::size_t shard = r / group.parts, replica = r % group.parts;
+      group.layout.for_each_piece(r, [&](const Piece& piece) {
         if (piece.tensor != tensor.place) return;
-        mesh_.shard.broadcast(out.data() + piece.tensor_begin, piece.count, r,
-                              Label{"read", tensor.name, 0});
+        float* const to = out.data() + piece.tensor_begin;
+        const Label label{"read", tensor.name, 0};
+        if (held == Held::shard) {
+          mesh_.shard.broadcast(to, piece.count, shard, label);
+        } else {
+          mesh_.world.broadcast(to, piece.count, replica * mesh_.shard.size() + shard, label);
+        }
       });
     }
   }

@@ -31,6 +31,7 @@ class Optimizers {
     for (const std::size_t group : group_of_) assigned_.mix(std::uint64_t{group});
   }
 
+  const Groups<Optimizer>& groups() const { return groups_; }
   const Optimizer& of(std::size_t tensor) const { return groups_[group_of_[tensor]]; }
 
   /// What ranks must have in common at a schedule position: which tensor is in which group, and the

@@ -22,18 +22,19 @@ class RankMemory {
   static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules& schedules,
                                   const ControlShape& control) {
     Arena counter;
-    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, control);
+    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, 0, control);
     return counter.used();
   }
 
   RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
-             const ControlShape& control, const ModuleOptions& options)
+             std::size_t replica, const ControlShape& control, const ModuleOptions& options)
       : bytes_(bytes_needed(parameters, schedules, control)),
         owned_(options.memory.empty()),
         block_(owned_ ? HostMemory().allocate(bytes_, memory_alignment)
                       : checked(options.memory, bytes_)),
         arena_(block_, bytes_),
-        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, control) {
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
+                 control) {
     std::memset(block_, options.poison ? 0xFF : 0, bytes_);  // bytes of ones are NaN in every type
   }
   RankMemory(const RankMemory&) = delete;

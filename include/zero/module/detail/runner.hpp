@@ -62,7 +62,9 @@ class Runner {
       case Op::release: release(step); break;
       case Op::reduce_scatter:
       case Op::all_reduce: reduce(step); break;
-      case Op::all_reduce_replicas: reduce_replicas(step); break;
+      case Op::all_reduce_replicas:
+      case Op::reduce_scatter_replicas: reduce_replicas(step); break;
+      case Op::gather_replicas: gather_replicas(step); break;
       case Op::square_norm: square_norm(step); break;
       case Op::combine: combine(step); break;
       case Op::update: update(step); break;
@@ -127,8 +129,18 @@ class Runner {
  private:
   static std::ptrdiff_t offset(std::size_t n) { return static_cast<std::ptrdiff_t>(n); }
   std::size_t rank() const { return mesh_.shard.rank(); }
-  std::size_t shard(const Step& step) const {
+  std::size_t shard(const Step& step) const { return parameters_.groups()[step.subject].shard(); }
+  /// Elements of the part of a shard that one rank updates.
+  std::size_t part(const Step& step) const {
     return parameters_.groups()[step.subject].layout.shard();
+  }
+  /// Which part of its shard this rank updates: all of it, or that of its replica.
+  std::size_t own_part() const {
+    return schedule_->traits.shards_replicas ? mesh_.replicate.rank() : 0;
+  }
+  /// The same, counted over all parts of a group.
+  std::size_t own_index(std::size_t g) const {
+    return rank() * parameters_.groups()[g].parts + own_part();
   }
   HostStream& stream(const Step& step) { return streams_[step.stream]; }
   Label label(const Step& step) const {
@@ -136,7 +148,8 @@ class Runner {
         step.op == Op::combine
             ? std::string_view("all units")
             : std::string_view(parameters_.units()[parameters_.groups()[step.subject].unit].name);
-    return Label{info(step.op).name, unit, position(step)};
+    return Label{info(step.op).name, unit, position(step),
+                 step.op == Op::combine ? no_position : step.micro_step};
   }
   std::uint32_t position(const Step& step) const {
     return static_cast<std::uint32_t>(&step - schedule_->steps.data());
@@ -175,35 +188,49 @@ class Runner {
     }
   }
   /// Where the reduced gradient of a step's group begins: the own shard, or everything.
-  float* own_gradient(const Step& step) {
+  float* shard_gradient(const Step& step) {
     if (schedule_->traits.shards_grads) return buffers_.group(step.subject).gradient.data();
     float* whole = buffers_.whole_gradient(nth_access(step, Space::grads_whole, 0).index).data();
     return schedule_->traits.shards_optimizer ? whole + rank() * shard(step) : whole;
   }
+  /// The same of what this rank updates.
+  float* own_gradient(const Step& step) { return shard_gradient(step) + own_part() * part(step); }
   void reduce_replicas(const Step& step) {
-    const std::size_t count =
-        schedule_->traits.shards_optimizer ? shard(step) : parameters_.padded(step.subject);
-    mesh_.replicate.all_reduce(stream(step), own_gradient(step), count, label(step));
+    float* const shared = shard_gradient(step);
+    if (step.op == Op::reduce_scatter_replicas) {
+      mesh_.replicate.reduce_scatter(stream(step), shared, own_gradient(step), part(step),
+                                     Accumulate::no, label(step));
+    } else {
+      const std::size_t count =
+          schedule_->traits.shards_optimizer ? shard(step) : parameters_.padded(step.subject);
+      mesh_.replicate.all_reduce(stream(step), shared, count, label(step));
+    }
+  }
+  void gather_replicas(const Step& step) {
+    T* const out =
+        buffers_.group(step.subject).params.data() + (at_home(step) ? rank() * shard(step) : 0);
+    mesh_.replicate.all_gather(stream(step), out + own_part() * part(step), out, part(step),
+                               label(step));
   }
   /// The norm of the own shard's part, in every stage, so that the sum has the same bits in all.
   void square_norm(const Step& step) {
-    const float* own = own_gradient(step);
-    if (!schedule_->traits.shards_optimizer) own += rank() * shard(step);
-    stream(step).enqueue([this, g = step.subject, own] {
+    const float* begin = own_gradient(step);
+    if (!schedule_->traits.shards_optimizer) begin += rank() * shard(step);
+    stream(step).enqueue([this, g = step.subject, begin, own = own_index(step.subject)] {
       NormPart part(control_.norm_order());
       const GroupInfo& info = parameters_.groups()[g];
-      info.layout.for_each_piece(rank(), [&](const Piece& piece) {
+      info.layout.for_each_piece(own, [&](const Piece& piece) {
         const TensorInfo& tensor = parameters_.tensors()[info.tensors[piece.tensor]];
         const bool counts = !tensor.replicated || mesh_.first_of_axes();
-        part.add(own + piece.shard_begin, piece.count, counts);
+        part.add(begin + piece.shard_begin, piece.count, counts);
       });
       control_.set_norm(g, part.value());
     });
   }
   void combine(const Step& step) {
-    stream(step).enqueue([this] {
-      control_.pack(mesh_.world.rank(), mesh_.replicate.rank() == 0, streams_.failed());
-    });
+    const bool contributes = mesh_.replicate.rank() == 0 || schedule_->traits.shards_replicas;
+    stream(step).enqueue(
+        [this, contributes] { control_.pack(mesh_.world.rank(), contributes, streams_.failed()); });
     mesh_.world.all_reduce(stream(step), control_.block().data(), control_.block().size(),
                            label(step));
     stream(step).enqueue([this] { control_.read(); });
@@ -218,21 +245,22 @@ class Runner {
   }
   void update(const Step& step) {
     // Runs while the host begins the next step, maybe with another schedule.
+    const std::size_t g = step.subject;
     const bool sharded = schedule_->traits.shards_optimizer;
-    stream(step).enqueue([this, sharded, g = step.subject, gradient = own_gradient(step)] {
+    stream(step).enqueue([this, sharded, g, gradient = own_gradient(step), own = own_index(g)] {
       // A combine that failed has left the decision of the step before.
       if (!control_.applied() || streams_.failed()) return;
       try {
-        update_group(g, gradient, sharded);
+        update_group(g, gradient, sharded, own);
       } catch (...) {  // of a function for the learning rate
         update_failed_ = true;
         throw;
       }
     });
   }
-  void update_group(std::size_t g, const float* gradient, bool sharded) {
+  void update_group(std::size_t g, const float* gradient, bool sharded, std::size_t own) {
     const GroupInfo& info = parameters_.groups()[g];
-    if (sharded) return update_pieces(info, g, gradient, rank(), 0);
+    if (sharded) return update_pieces(info, g, gradient, own, 0);
     for (std::size_t r = 0; r < info.layout.ranks(); ++r) {
       update_pieces(info, g, gradient, r, r * info.layout.shard());
     }

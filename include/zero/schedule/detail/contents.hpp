@@ -29,6 +29,18 @@ class Contents {
     const Rule rule = at_end();
     return rule == Rule::none ? Finding{} : Finding{rule, n, n, 0};
   }
+  /// Obtains room for schedules with that many buffers in one space, micro-steps, and uses of a
+  /// unit in each.
+  constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps,
+                         std::size_t uses) {
+    latest_.reserve(model.units() * micro_steps * uses);
+    params_.reserve(buffers);
+    whole_.reserve(buffers);
+    activations_.reserve(buffers);
+    shard_.reserve(model.groups());
+    groups_.reserve(model.groups());
+    windows_.reserve(model, micro_steps);
+  }
 
  private:
   struct Params {  // torn: updated on this rank's part only
@@ -43,11 +55,13 @@ class Contents {
   struct Group {
     std::size_t reduced = 0;  // backwards that are in its reduced gradient
     bool updated = false, normed = false;
+    bool split = false;  // updated on this replica's part of the shard only
   };
-  struct Activations {
-    Index unit = nowhere, micro_step = 0;
-    friend constexpr bool operator==(const Activations&, const Activations&) = default;
+  struct Forward {
+    std::size_t place = nothing;  // in the program
+    friend constexpr bool operator==(const Forward&, const Forward&) = default;
   };
+  static constexpr std::size_t nothing = ~std::size_t{0};
 
   constexpr Finding begin(const Schedule& schedule) {
     s_ = &schedule;
@@ -56,6 +70,8 @@ class Contents {
     whole_.reset(extent(schedule, Space::grads_whole));
     shard_.reset(groups);
     activations_.reset(extent(schedule, Space::activations));
+    uses_ = uses(schedule.program);
+    latest_.reset(schedule.model.units() * schedule.program.micro_steps * uses_);
     groups_.reset(groups);
     cursor_ = 0;
     control_begun_ = combined_ = false;
@@ -83,7 +99,9 @@ class Contents {
       case Op::backward: return backward(step, subject);
       case Op::reduce_scatter:
       case Op::all_reduce: return reduce(step, subject);
-      case Op::all_reduce_replicas: return all_reduce_replicas(step, subject);
+      case Op::all_reduce_replicas:
+      case Op::reduce_scatter_replicas: return reduce_replicas(step, subject);
+      case Op::gather_replicas: return gather_replicas(step, subject);
       case Op::square_norm: return square_norm(step, subject);
       case Op::combine: return combine(step);
       case Op::update: return update(step, subject);
@@ -94,6 +112,7 @@ class Contents {
     if (cursor_ != s_->program.computes.size()) return Rule::order;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].updated != (windows_.expected(g) != 0)) return Rule::updated_once;
+      if (groups_[g].split) return Rule::balanced;
     }
     if (combined_ != s_->program.updates) return Rule::updated_once;
     for (std::size_t slot = 0; slot < params_.size(); ++slot) {
@@ -150,7 +169,8 @@ class Contents {
     const Access to = find(step, Space::params_whole);
     if (to.index >= params_.size()) return Rule::bound;
     Params& slot = params_[to.index];
-    if (to.index == s_->home[g]) {  // in place
+    if (groups_[g].split) return Rule::balanced;  // a part of the shard is not current
+    if (to.index == s_->home[g]) {                // in place
       if (slot.group != g || !slot.torn || to.mode != Mode::update) return Rule::balanced;
       slot.torn = false;
       return Rule::none;
@@ -162,6 +182,15 @@ class Contents {
     slot = Params{index(g), false, groups_[g].updated};
     return Rule::none;
   }
+  constexpr Rule gather_replicas(const Step& step, std::size_t g) {
+    const Index home = s_->home[g];
+    const Space space = home == nowhere ? Space::params_shard : Space::params_whole;
+    if (!groups_[g].split || !touches(step, space, Mode::update, home == nowhere ? g : home)) {
+      return Rule::balanced;
+    }
+    groups_[g].split = false;
+    return Rule::none;
+  }
   constexpr Rule release(const Step& step, std::size_t g) {
     const Access slot = find(step, Space::params_whole);
     const bool held = slot.mode == Mode::write && holds(params_, slot.index, g);
@@ -171,8 +200,14 @@ class Contents {
   }
   constexpr bool in_order(const Step& step) const {
     if (cursor_ == s_->program.computes.size()) return false;
-    const Compute now{step.op, step.subject, step.micro_step};
-    return s_->program.computes[cursor_] == now && touches(step, Space::flow, Mode::update, 0);
+    const Compute& next = s_->program.computes[cursor_];
+    return next.op == step.op && next.unit == step.subject && next.micro_step == step.micro_step &&
+           touches(step, Space::flow, Mode::update, 0);
+  }
+  /// The latest forward of the unit, micro-step and use that the program computes now.
+  constexpr Forward& latest() {
+    const Compute& now = s_->program.computes[cursor_];
+    return latest_[(now.unit * s_->program.micro_steps + now.micro_step) * uses_ + now.use];
   }
   constexpr Rule reads_params(const Step& step, std::size_t unit) const {
     std::size_t nth = 0;
@@ -188,7 +223,7 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::write) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    activations_[kept.index] = {index(unit), step.micro_step};
+    activations_[kept.index] = latest() = Forward{cursor_};
     ++cursor_;
     return reads_params(step, unit);
   }
@@ -196,8 +231,8 @@ class Contents {
     const Access kept = find(step, Space::activations);
     if (!in_order(step) || kept.mode != Mode::read) return Rule::order;
     if (kept.index >= activations_.size()) return Rule::bound;
-    if (activations_[kept.index] != Activations{index(unit), step.micro_step}) return Rule::order;
-    activations_[kept.index] = {};
+    if (latest() == Forward{} || activations_[kept.index] != latest()) return Rule::order;
+    activations_[kept.index] = latest() = Forward{};
     if (const Rule rule = reads_params(step, unit); rule != Rule::none) return rule;
     std::size_t nth = 0;
     for (const Index g : s_->model.unit(unit)) {
@@ -232,8 +267,11 @@ class Contents {
     whole = Gradient{};
     return Rule::none;
   }
-  constexpr Rule all_reduce_replicas(const Step& step, std::size_t g) {
+  constexpr Rule reduce_replicas(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::update);
+    if ((step.op == Op::reduce_scatter_replicas) != s_->traits.shards_replicas) {
+      return Rule::reduced_once;
+    }
     if (gradient == nullptr || gradient->replicated || !complete(g)) return Rule::reduced_once;
     gradient->replicated = true;
     return Rule::none;
@@ -271,16 +309,17 @@ class Contents {
     if (in_place) params_[home] = Params{index(g), s_->traits.shards_optimizer, true};
     *gradient = Gradient{};
     groups_[g].updated = true;
+    groups_[g].split = s_->traits.shards_replicas;
     return Rule::none;
   }
 
   const Schedule* s_ = nullptr;
-  Scratch<Params> params_{};             // [slot]
-  Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
-  Scratch<Activations> activations_{};
+  Scratch<Params> params_{};                   // [slot]
+  Scratch<Gradient> whole_{}, shard_{};        // [slot], [group]
+  Scratch<Forward> activations_{}, latest_{};  // what is there; [unit, micro-step, use]
   Scratch<Group> groups_{};
   Windows windows_{};
-  std::size_t cursor_ = 0;  // place in the program
+  std::size_t cursor_ = 0, uses_ = 1;  // place in the program; uses of a unit in a micro-step
   bool control_begun_ = false, combined_ = false;
 };
 

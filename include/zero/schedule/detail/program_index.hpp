@@ -25,6 +25,7 @@ class ProgramIndex {
     parts_.reset(model.groups() * program.micro_steps);
     next_.reset(computes.size());
     micro_steps_ = program.micro_steps;
+    uses_ = uses(program);
     sets_ = 1;
     for (std::size_t c = computes.size(); c-- > 0;) {
       const Compute compute = computes[c];
@@ -34,9 +35,9 @@ class ProgramIndex {
       Unit& unit = units_[compute.unit];
       next_[c] = unit.next;
       unit.next = c;
-      const bool other = unit.awaited != nowhere && unit.awaited != compute.micro_step;
-      if (other) sets_ = micro_steps_;  // two forwards before the first one's backward
-      unit.awaited = compute.op == Op::backward ? compute.micro_step : nowhere;
+      const bool other = unit.awaited != never && unit.awaited != set(compute);
+      if (other) sets_ = micro_steps_ * uses_;  // two forwards before the first one's backward
+      unit.awaited = compute.op == Op::backward ? set(compute) : never;
       if (compute.op != Op::backward) continue;
       ++unit.backwards_left;
       for (const Index g : model.unit(compute.unit)) {
@@ -46,8 +47,8 @@ class ProgramIndex {
         ++parts_[g * micro_steps_ + compute.micro_step].expected;
       }
     }
-    if (model.units() * sets_ >= nowhere) {
-      throw ShapeError("zero: a program holds the activations of more than 65534 units at once");
+    if (model.units() * sets_ > nowhere) {
+      throw ShapeError("zero: a program holds the activations of more than 65535 units at once");
     }
   }
   /// Notes that `unit` computes now, at `place`.
@@ -76,13 +77,22 @@ class ProgramIndex {
   constexpr std::size_t parts_left(std::size_t g) const { return groups_[g].parts_left; }
   /// Whether a micro-step has added a part, but not all its parts, to the gradient of group g.
   constexpr bool open(std::size_t g) const { return groups_[g].open != 0; }
-  /// How many micro-steps may have activations of a unit at once.
+  /// How many activations of a unit there may be at once.
   constexpr std::size_t sets() const { return sets_; }
+  /// Which of them a compute touches.
+  constexpr std::size_t set_of(Compute compute) const { return sets_ == 1 ? 0 : set(compute); }
+  /// Obtains room for programs of that many computes and micro-steps.
+  constexpr void reserve(const ModelShape& model, std::size_t computes, std::size_t micro_steps) {
+    units_.reserve(model.units());
+    groups_.reserve(model.groups());
+    parts_.reserve(model.groups() * micro_steps);
+    next_.reserve(computes);
+  }
 
  private:
   struct Unit {
     std::size_t next = never, backwards_left = 0;
-    Index awaited = nowhere;  // while reading backward: micro-step of the backward that follows
+    std::size_t awaited = never;  // while reading backward: set of the backward that follows
   };
   struct Group {
     bool trained = false;
@@ -92,11 +102,15 @@ class ProgramIndex {
     Index expected = 0, given = 0;
   };
 
+  constexpr std::size_t set(Compute compute) const {
+    return compute.micro_step * uses_ + compute.use;
+  }
+
   Scratch<Unit> units_{};
   Scratch<Group> groups_{};
   Scratch<Parts> parts_{};       // [group * micro_steps + micro_step]
   Scratch<std::size_t> next_{};  // [place] of the next compute of the same unit
-  std::size_t micro_steps_ = 1, sets_ = 1;
+  std::size_t micro_steps_ = 1, uses_ = 1, sets_ = 1;
 };
 
 }  // namespace detail

@@ -32,6 +32,11 @@ constexpr Finding check_waits(const Schedule& schedule) {
 /// conflict of a and a later b is ordered if b is not before after[a].at[stream of b].
 class Races {
  public:
+  /// Obtains room for schedules of that many steps and buffers.
+  constexpr void reserve(std::size_t steps, std::size_t buffers) {
+    rows_.reserve(2 * steps);
+    buffers_.reserve(buffers);
+  }
   /// Pre:     check_waits found nothing, and no access is beyond the extent of its space.
   constexpr Finding check(const Schedule& schedule) {
     order(schedule);

@@ -30,6 +30,10 @@ class Scratch {
       for (std::size_t i = 0; i < size; ++i) data_[i] = T{};
     }
   }
+  /// Obtains room for `size` elements, so that reset allocates none up to there.
+  constexpr void reserve(std::size_t size) {
+    if (size > capacity_) reset(size);
+  }
   constexpr T& operator[](std::size_t i) { return data_[i]; }
   constexpr const T& operator[](std::size_t i) const { return data_[i]; }
   constexpr T* data() { return data_; }

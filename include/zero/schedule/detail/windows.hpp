@@ -33,6 +33,10 @@ class Windows {
     }
     return {};
   }
+  constexpr void reserve(const ModelShape& model, std::size_t micro_steps) {
+    groups_.reserve(model.groups());
+    parts_.reserve(model.groups() * micro_steps);
+  }
   /// A backward of this micro-step has added to the gradient of group g.
   constexpr void add(std::size_t g, std::size_t micro_step) {
     Parts& parts = parts_[g * micro_steps_ + micro_step];

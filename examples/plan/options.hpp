@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The command line of zero-plan. Includes zero/plan and headers beside it.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <zero/plan/advice.hpp>
+
+#include "model_file.hpp"
+
+namespace zero_plan {
+
+struct Options {
+  zero::plan::Question question{.model = *zero::plan::find_model("llama3-8b")};
+  std::string format = "table", output;
+  std::size_t top = 20;
+  double failures_hours = 0;  // between two failures of one device; 0: not asked
+  double save_seconds = 60;
+  bool help = false, list = false;
+};
+
+namespace detail {
+
+template <class Known>
+std::string names_of(const Known& known) {
+  std::string text;
+  for (const auto& one : known) text += (text.empty() ? "" : ", ") + std::string(one.name);
+  return text;
+}
+template <class Known, class Found>
+const Found& named(const Known& known, const Found* found, const char* what,
+                   std::string_view value) {
+  if (found != nullptr) return *found;
+  throw UsageError(std::string(what) + " takes one of " + names_of(known) + "; not '" +
+                   std::string(value) + "'.");
+}
+
+/// Reads options one by one; `finish` makes the question of them.
+class Reader {
+ public:
+  void set(const std::string& name, std::string_view value) {
+    using namespace zero::plan;
+    const std::string what = "--" + name;
+    Question& q = options_.question;
+    if (name == "model") {
+      q.model = named(known_models, find_model(value), "--model", value);
+      dims_ = q.model.dims;
+    } else if (name == "model-file") {
+      dims_ = read_model_file(std::string(value));
+      by_dimensions_ = true;
+    } else if (name == "context") {
+      context_ = parse_number<std::size_t>(what, value, 1, std::size_t{1} << 24);
+    } else if (set_dimension(dims_, name, value, what)) {
+      by_dimensions_ = true;
+    } else if (name == "devices") {
+      q.devices = parse_number<std::size_t>(what, value, 1, 1'000'000);
+    } else if (name == "device") {
+      device_ = &named(known_devices, find_device(value), "--device", value);
+    } else if (name == "memory") {
+      memory_ = parse_number<double>(what, value, 0.001, 1e6);
+    } else if (name == "network") {
+      network_ = &named(known_networks, find_network(value), "--network", value);
+    } else if (name == "devices-per-node") {
+      node_ = parse_number<std::size_t>(what, value, 1, 1024);
+    } else if (name == "nics") {
+      nics_ = parse_number<std::size_t>(what, value, 1, 1024);
+    } else if (name == "batch") {
+      q.global_batch = parse_number<std::size_t>(what, value, 1, 1'000'000'000);
+    } else if (name == "stage") {
+      q.stage = stage(value);
+    } else if (name == "recompute") {
+      q.recompute_all = value == "all";
+      if (!q.recompute_all) q.recompute = recompute(value);
+    } else if (name == "attention") {
+      if (value != "flash" && value != "plain")
+        throw UsageError("--attention takes flash or plain, not '" + std::string(value) + "'.");
+      q.attention = value == "flash" ? Attention::flash : Attention::plain;
+    } else if (name == "bytes") {
+      q.bytes = named(accountings, find_accounting(value), "--bytes", value);
+    } else if (name == "efficiency") {
+      efficiency_ = parse_number<double>(what, value, 0.01, 1);
+    } else if (name == "contention") {
+      q.machine.contention = parse_number<double>(what, value, 0, 0.99);
+    } else if (name == "skew-us") {
+      q.machine.skew_us = parse_number<double>(what, value, 0, 1e6);
+    } else if (name == "host-us") {
+      q.machine.host_us_per_step = parse_number<double>(what, value, 0, 1e6);
+    } else if (name == "failures") {
+      options_.failures_hours = parse_number<double>(what, value, 1, 1e9);
+    } else if (name == "save") {
+      options_.save_seconds = parse_number<double>(what, value, 0.001, 1e6);
+    } else if (name == "format") {
+      if (value != "table" && value != "json" && value != "html")
+        throw UsageError("--format takes table, json or html, not '" + std::string(value) + "'.");
+      options_.format = value;
+    } else if (name == "output") {
+      options_.output = value;
+    } else if (name == "top") {
+      options_.top = parse_number<std::size_t>(what, value, 1, 1000);
+    } else {
+      throw UsageError(what + " is not an option: --help lists them.");
+    }
+  }
+
+  Options finish() {
+    using namespace zero::plan;
+    Question& q = options_.question;
+    if (by_dimensions_) {
+      check_dimensions(dims_);
+      q.model = ModelDescription("the model", dims_);
+    }
+    if (context_ != 0) q.model = q.model.with_context(context_);
+    const Machine asked = q.machine;
+    q.machine = machine_of(*device_);
+    q.machine.contention = asked.contention;
+    q.machine.skew_us = asked.skew_us;
+    q.machine.host_us_per_step = asked.host_us_per_step;
+    if (efficiency_ != 0) q.machine.efficiency = efficiency_;
+    if (memory_ != 0) q.machine.device.memory_bytes = memory_ * 1e9;
+    if (network_ != nullptr) q.machine.nic_bandwidth = network_->nic_bandwidth;
+    q.machine.devices_per_node = node_;
+    q.machine.nics_per_node = nics_ == 0 ? node_ : nics_;
+    if (q.global_batch % q.devices != 0)
+      throw UsageError("--batch " + std::to_string(q.global_batch) + " is not divisible by " +
+                       std::to_string(q.devices) +
+                       " devices: each trains on equally many sequences of a step.");
+    return options_;
+  }
+
+ private:
+  static std::string_view stage(std::string_view value) {
+    constexpr std::string_view levels[] = {"ddp", "zero1", "zero2", "zero3"};
+    if (value == "all") return "all";
+    if (value.size() == 1 && value[0] >= '0' && value[0] <= '3')
+      return levels[static_cast<std::size_t>(value[0] - '0')];
+    if (const zero::plan::NamedStage* found = zero::plan::find_stage(value)) return found->name;
+    throw UsageError("--stage takes all, 0 to 3, or one of " + names_of(zero::plan::known_stages) +
+                     "; not '" + std::string(value) + "'.");
+  }
+  static zero::plan::Recompute recompute(std::string_view value) {
+    using zero::plan::Recompute;
+    for (const Recompute kind : {Recompute::none, Recompute::selective, Recompute::full})
+      if (value == name_of(kind)) return kind;
+    throw UsageError("--recompute takes all, none, selective or full, not '" + std::string(value) +
+                     "'.");
+  }
+
+  Options options_;
+  zero::plan::Transformer dims_{};
+  const zero::plan::Device* device_ = zero::plan::find_device("h100");
+  const zero::plan::NetworkSpeed* network_ = nullptr;
+  std::size_t context_ = 0, node_ = 8, nics_ = 0;
+  double memory_ = 0, efficiency_ = 0;
+  bool by_dimensions_ = false;
+};
+}  // namespace detail
+
+/// Reads `--name value` and `--name=value`.
+///
+/// Errors:  UsageError for anything that nothing can be planned for.
+inline Options parse_options(int argc, const char* const* argv) {
+  detail::Reader reader;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    Options other;
+    other.help = argument == "--help" || argument == "-h";
+    other.list = argument == "--list";
+    if (other.help || other.list) return other;
+    if (!argument.starts_with("--"))
+      throw UsageError("'" + std::string(argument) + "' is not an option: --help lists them.");
+    const std::size_t equals = argument.find('=');
+    const std::string name(argument.substr(2, equals == argument.npos ? equals : equals - 2));
+    if (equals == argument.npos && i + 1 == argc)
+      throw UsageError("--" + name + " needs a value after it.");
+    reader.set(name, equals == argument.npos ? argv[++i] : argument.substr(equals + 1));
+  }
+  return reader.finish();
+}
+
+/// What --help prints.
+inline std::string usage() {
+  std::string text =
+      "zero-plan: will it fit, how fast will it be?\n\n"
+      "Usage: zero-plan --model llama3-70b --devices 64 [--option value]...\n\n"
+      "The model:\n"
+      "  --model NAME            one that --list names (llama3-8b)\n"
+      "  --model-file FILE       a JSON object of the dimensions below\n";
+  const auto line = [&](std::string_view name, const std::string& meaning) {
+    std::string left = "  --" + std::string(name);
+    left.resize(std::max<std::size_t>(left.size() + 1, 26), ' ');
+    text += left + meaning + '\n';
+  };
+  for (const detail::Dimension& d : detail::dimensions) line(d.name, std::string(d.meaning));
+  for (const detail::Trait& t : detail::traits)
+    line(t.name, std::string(t.meaning) + ": yes or no");
+  text += "The machine:\n";
+  line("devices", "how many (1)");
+  line("device", detail::names_of(zero::plan::known_devices) + " (h100)");
+  line("memory", "GB of a device, if it is another one");
+  line("devices-per-node", "8");
+  line("network", detail::names_of(zero::plan::known_networks) + " (by device)");
+  line("nics", "ports of a node (one a device)");
+  line("efficiency", "of the peak that kernels reach, 0.01 to 1 (by device)");
+  line("contention", "of its speed that compute loses beside communication (0.65)");
+  line("skew-us", "how unevenly ranks arrive at a collective, in microseconds (100)");
+  line("host-us", "what issuing a step of the schedule costs, in microseconds (5)");
+  text += "The training:\n";
+  line("batch", "sequences a step, of all devices (any)");
+  line("stage", "all, 0 to 3, or " + detail::names_of(zero::plan::known_stages) + " (all)");
+  line("recompute", "all, none, selective or full (all)");
+  line("attention", "flash or plain (flash)");
+  line("bytes", detail::names_of(zero::plan::accountings) + " (mixed-16)");
+  line("failures", "hours between two failures of one device: plans checkpoints");
+  line("save", "seconds that a checkpoint stalls training (60)");
+  text += "The answer:\n";
+  line("format", "table, json or html (table)");
+  line("output", "a file (standard output)");
+  line("top", "rows of the table (20)");
+  return text;
+}
+/// What --list prints.
+inline std::string list() {
+  std::string text;
+  for (const zero::plan::ModelDescription& model : zero::plan::known_models) {
+    std::string name(model.name);
+    name.resize(16, ' ');
+    text += name + std::to_string(model.parameters()) + " parameters\n";
+  }
+  return text;
+}
+
+}  // namespace zero_plan

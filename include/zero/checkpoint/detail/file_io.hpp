@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Whole reads and writes over Files, with errors as exceptions. May include base/.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+#include <zero/base/error.hpp>
+#include <zero/checkpoint/files.hpp>
+
+namespace zero::detail {
+
+[[noreturn]] inline void fail_file(const char* operation, const std::string& path,
+                                   std::int64_t error) {
+  const int number = static_cast<int>(-error);
+  throw CheckpointError("zero: " + std::string(operation) + " of '" + path +
+                        "' failed: " + std::generic_category().message(number) + " (error " +
+                        std::to_string(number) +
+                        "); free or repair the file system, and try again");
+}
+
+/// Calls f() again while it says EINTR; throws for every other error.
+template <class F>
+std::int64_t retry(const char* operation, const std::string& path, F f) {
+  for (;;) {
+    const std::int64_t result = f();
+    if (result >= 0) return result;
+    if (result != -EINTR) fail_file(operation, path, result);
+  }
+}
+/// As retry, but gives the errors that are expected to the caller.
+template <class F>
+int retry_quietly(F f) {
+  for (;;) {
+    const int result = f();
+    if (result != -EINTR) return result;
+  }
+}
+
+/// A file that is open for reading. Closing it changes nothing and cannot fail in a way that
+/// matters.
+class InFile {
+ public:
+  InFile(Files& files, std::string path)
+      : files_(files),
+        path_(std::move(path)),
+        file_(static_cast<int>(retry("open", path_, [&] { return files_.open(path_); }))) {}
+  InFile(const InFile&) = delete;
+  InFile& operator=(const InFile&) = delete;
+  ~InFile() { files_.close(file_); }
+
+  std::uint64_t size() {
+    return static_cast<std::uint64_t>(retry("size", path_, [&] { return files_.size(file_); }));
+  }
+  void read(void* data, std::size_t bytes, std::uint64_t offset) {
+    auto* at = static_cast<std::byte*>(data);
+    while (bytes > 0) {
+      const auto got = static_cast<std::size_t>(
+          retry("read", path_, [&] { return files_.read(file_, at, bytes, offset); }));
+      if (got == 0 || got > bytes) {
+        throw CheckpointError("zero: file '" + path_ + "' is damaged: it ends at byte " +
+                              std::to_string(offset) + ", " + std::to_string(bytes) +
+                              " bytes too early; load another checkpoint");
+      }
+      at += got;
+      offset += got;
+      bytes -= got;
+    }
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  Files& files_;
+  std::string path_;
+  int file_;
+};
+
+/// A new file. It is durable, but for its name, when finish() has returned.
+class OutFile {
+ public:
+  OutFile(Files& files, std::string path)
+      : files_(files),
+        path_(std::move(path)),
+        file_(static_cast<int>(retry("create", path_, [&] { return files_.create(path_); }))) {}
+  OutFile(const OutFile&) = delete;
+  OutFile& operator=(const OutFile&) = delete;
+  ~OutFile() {
+    if (file_ >= 0) files_.close(file_);
+  }
+
+  /// Small parts are collected, large ones are written from where they lie.
+  void write(const void* data, std::size_t bytes) {
+    if (buffer_.size() + bytes > most_buffered) flush();
+    if (bytes > most_buffered / 2) return write_through(data, bytes);
+    const auto* const from = static_cast<const std::byte*>(data);
+    buffer_.insert(buffer_.end(), from, from + bytes);
+  }
+  void finish() {
+    flush();
+    retry("sync", path_, [&] { return files_.sync(file_); });
+    const int result = files_.close(std::exchange(file_, -1));
+    // Linux has closed a file when it says EINTR, and the data are durable already.
+    if (result < 0 && result != -EINTR) fail_file("close", path_, result);
+  }
+
+ private:
+  static constexpr std::size_t most_buffered = std::size_t{1} << 18;
+
+  void flush() {
+    write_through(buffer_.data(), buffer_.size());
+    buffer_.clear();
+  }
+  void write_through(const void* data, std::size_t bytes) {
+    const auto* at = static_cast<const std::byte*>(data);
+    while (bytes > 0) {
+      const auto done = static_cast<std::size_t>(
+          retry("write", path_, [&] { return files_.write(file_, at, bytes); }));
+      if (done == 0 || done > bytes) fail_file("write", path_, -EIO);
+      at += done;
+      bytes -= done;
+    }
+  }
+
+  Files& files_;
+  std::string path_;
+  int file_;
+  std::vector<std::byte> buffer_;
+};
+
+/// All of a small file.
+///
+/// Errors:  CheckpointError if it has more than `most` bytes, before they are read.
+inline std::string read_text(Files& files, const std::string& path, std::uint64_t most) {
+  InFile file(files, path);
+  const std::uint64_t bytes = file.size();
+  if (bytes > most) {
+    throw CheckpointError("zero: file '" + path + "' is damaged or hostile: it has " +
+                          std::to_string(bytes) + " bytes, at most " + std::to_string(most) +
+                          " are read; load another checkpoint");
+  }
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.read(text.data(), text.size(), 0);
+  return text;
+}
+
+/// A new file with this text, durable but for its name.
+inline void write_text(Files& files, const std::string& path, std::string_view text) {
+  OutFile file(files, path);
+  file.write(text.data(), text.size());
+  file.finish();
+}
+
+}  // namespace zero::detail

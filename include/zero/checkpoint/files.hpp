@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Files: the operations of a file system that checkpoints need, so that tests and users can put
+// something else in their place; and the real ones. POSIX.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+/// A file system. Each operation is one call of the system and returns what that returns, or the
+/// negative error number; callers handle short writes and EINTR. One object may be used by many
+/// threads.
+class Files {
+ public:
+  virtual ~Files() = default;
+
+  /// A new file to write from its beginning; -EEXIST if there is something of that name.
+  virtual int create(const std::string& path) = 0;
+  /// A file to read: not a link, directory, device or pipe.
+  virtual int open(const std::string& path) = 0;
+  virtual std::int64_t size(int file) = 0;
+  virtual std::int64_t write(int file, const void* data, std::size_t bytes) = 0;
+  virtual std::int64_t read(int file, void* data, std::size_t bytes, std::uint64_t offset) = 0;
+  virtual int sync(int file) = 0;
+  virtual int close(int file) = 0;
+
+  virtual int make_directory(const std::string& path) = 0;
+  /// Makes the entries of a directory durable: what was created, renamed and removed in it.
+  virtual int sync_directory(const std::string& path) = 0;
+  /// Replaces what `to` names, unless that is a directory with entries.
+  virtual int rename(const std::string& from, const std::string& to) = 0;
+  /// Each gets the name of the other, at one instant.
+  virtual int exchange(const std::string& a, const std::string& b) = 0;
+  virtual int remove(const std::string& file) = 0;
+  virtual int remove_directory(const std::string& path) = 0;
+  /// Appends the names in a directory, in any order, without . and ..
+  virtual int list(const std::string& path, std::vector<std::string>& names) = 0;
+};
+
+/// The file system of the machine.
+class DiskFiles final : public Files {
+ public:
+  int create(const std::string& path) override {
+    return checked(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+  int open(const std::string& path) override {
+    // A pipe would wait for its other end, if not for O_NONBLOCK.
+    const int file =
+        checked(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (file < 0) return file;
+    struct stat status {};
+    const int error = ::fstat(file, &status) != 0 ? -errno
+                      : S_ISREG(status.st_mode)   ? 0
+                      : S_ISDIR(status.st_mode)   ? -EISDIR
+                                                  : -EINVAL;
+    if (error == 0) return file;
+    ::close(file);
+    return error;
+  }
+  std::int64_t size(int file) override {
+    struct stat status {};
+    return ::fstat(file, &status) != 0 ? -errno : status.st_size;
+  }
+  std::int64_t write(int file, const void* data, std::size_t bytes) override {
+    return checked(::write(file, data, bytes));
+  }
+  std::int64_t read(int file, void* data, std::size_t bytes, std::uint64_t offset) override {
+    return checked(::pread(file, data, bytes, static_cast<off_t>(offset)));
+  }
+  int sync(int file) override { return checked(::fsync(file)); }
+  int close(int file) override { return checked(::close(file)); }
+
+  int make_directory(const std::string& path) override {
+    return checked(::mkdir(path.c_str(), 0777));
+  }
+  int sync_directory(const std::string& path) override {
+    const int directory = checked(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory < 0) return directory;
+    const int result = checked(::fsync(directory));
+    ::close(directory);
+    return result;
+  }
+  int rename(const std::string& from, const std::string& to) override {
+    return checked(::rename(from.c_str(), to.c_str()));
+  }
+  int exchange(const std::string& a, const std::string& b) override {
+    return checked(::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE));
+  }
+  int remove(const std::string& file) override { return checked(::unlink(file.c_str())); }
+  int remove_directory(const std::string& path) override { return checked(::rmdir(path.c_str())); }
+  int list(const std::string& path, std::vector<std::string>& names) override {
+    DIR* const directory = ::opendir(path.c_str());
+    if (directory == nullptr) return -errno;
+    int error = 0;
+    for (;;) {
+      errno = 0;
+      const dirent* const entry = ::readdir(directory);
+      if (entry == nullptr) {
+        error = -errno;
+        break;
+      }
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    ::closedir(directory);
+    return error;
+  }
+
+ private:
+  template <class Result>
+  static Result checked(Result result) {
+    return result < 0 ? static_cast<Result>(-errno) : result;
+  }
+};
+
+/// The DiskFiles that are used where a caller gives none.
+inline Files& disk_files() {
+  static DiskFiles files;
+  return files;
+}
+
+}  // namespace zero

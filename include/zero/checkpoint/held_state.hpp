@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// HeldState: what a rank holds of a model's named tensors; all that a checkpoint knows of a module.
+// May include base/ and layout/.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+#include <zero/base/element.hpp>
+#include <zero/layout/tensor.hpp>
+
+namespace zero {
+
+/// Elements of a tensor that lie in this rank's memory without a gap.
+struct HeldRange {
+  std::uint64_t begin = 0, count = 0;  // within the tensor
+  void* data = nullptr;
+};
+
+/// One number for each element of a tensor: its weights, or a state of the optimizer.
+struct HeldPart {
+  std::string name;  // "weight", "state.0", ...
+  DataType type = DataType::fp32;
+  std::vector<HeldRange> ranges{};  // what this rank holds
+  /// How many ranks hold these same elements, and which of them this one is. Together they write
+  /// them once.
+  std::size_t holders = 1, holder = 0;
+  /// Weights that compute, made by rounding from the master weights that `ranges` are.
+  DataType copy_type = DataType::fp32;
+  std::vector<HeldRange> copies{};
+};
+
+struct HeldTensor {
+  std::string name;
+  Shape shape;
+  std::int64_t counter = 0;  // how often it was updated
+  std::vector<HeldPart> parts{};
+};
+
+/// What one rank holds between two steps. All ranks list the same tensors and parts, and the ranges
+/// of all of them cover each tensor; padding is in none.
+struct HeldState {
+  std::vector<HeldTensor> tensors{};
+  std::int64_t step = 0;  // training steps that were applied
+  std::map<std::string, double> scalars{};
+};
+
+/// What zero::save and zero::load need of a module.
+///
+/// held_state()      waits until the module is at rest and lists what this rank holds; the
+///                   pointers are good until the next step begins
+/// restore(state)    takes counters, step and scalars from a list whose numbers were replaced
+/// mesh().world      the communicator of all its ranks
+template <class M>
+concept HoldsState = requires(M& module, const HeldState& state) {
+  { module.held_state() } -> std::same_as<HeldState>;
+  module.restore(state);
+  module.mesh().world;
+};
+
+}  // namespace zero

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The virtual clock: against the timeline of the schedule, against sums done by hand, and in time.
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cmath>
+#include <vector>
+#include <zero/plan/models.hpp>
+#include <zero/plan/training.hpp>
+#include <zero/policy/stages.hpp>
+
+BOOST_AUTO_TEST_SUITE(simulate_test)
+
+using namespace zero::plan;
+using zero::Op;
+using zero::Schedule;
+using zero::Span;
+using zero::StageValue;
+using zero::Step;
+using zero::StreamId;
+
+const std::vector<StageValue>& stages() {
+  static const std::vector<StageValue> all{
+      zero::stage_value<zero::Ddp>,    zero::stage_value<zero::Zero1>,
+      zero::stage_value<zero::Zero2>,  zero::stage_value<zero::Zero3>,
+      zero::stage_value<zero::Hybrid>, zero::stage_value<zero::Hpz>};
+  return all;
+}
+Schedule make(const StageValue& stage, std::size_t units, std::size_t micro_steps = 2) {
+  return zero::make_schedule(stage, zero::ModelShape(units), zero::training(units, micro_steps));
+}
+/// Different for each step, and none for a release.
+double some_time(const Step& step) {
+  if (step.op == Op::release) return 0;
+  const std::size_t kind = 7 * step.subject + 3 * static_cast<std::size_t>(step.op);
+  return 1 + 0.37 * static_cast<double>(kind % 5);
+}
+
+// Where nothing is slowed down, schedule/cost.hpp computes the same times in another way.
+BOOST_AUTO_TEST_CASE(without_contention_a_step_takes_what_the_timeline_of_its_schedule_says) {
+  for (const StageValue& stage : stages()) {
+    for (const std::size_t units : {1U, 2U, 5U, 12U}) {
+      const Schedule schedule = make(stage, units);
+      const std::size_t n = schedule.steps.size();
+      const Simulation simulated = simulate(schedule, some_time, {0, 0, 4});
+      const std::vector<Span> spans = zero::timeline(schedule, some_time, 4);
+      double worst = std::abs(simulated.step_us - zero::step_time(schedule, some_time));
+      for (std::size_t i = 0; i < n; ++i) {
+        worst = std::max({worst, std::abs(simulated.spans[i].begin - spans[3 * n + i].begin),
+                          std::abs(simulated.spans[i].end - spans[3 * n + i].end)});
+      }
+      BOOST_TEST(worst < 1e-6);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication) {
+  const auto time = [](const Step& step) {
+    return step.op == Op::forward || step.op == Op::backward        ? 10.0
+           : step.op == Op::gather || step.op == Op::reduce_scatter ? 2.0
+                                                                    : 0.0;
+  };
+  const Schedule schedule = make(zero::stage_value<zero::Zero3>, 8, 1);
+  const Simulation alone = simulate(schedule, time), beside = simulate(schedule, time, {0.5, 0, 3});
+  // All is hidden but for the first gather and the last reduction.
+  BOOST_TEST(alone.compute_us == 160.0);
+  BOOST_TEST(alone.slowed_us == 0.0);
+  BOOST_TEST(std::abs(alone.exposed_us - 4.0) < 1e-9);
+  BOOST_TEST(std::abs(alone.step_us - 164.0) < 1e-9);
+  // A collective of 2 us beside compute costs 1 us of it.
+  BOOST_TEST(std::abs(beside.communication_us - alone.communication_us) < 1e-9);
+  BOOST_TEST(std::abs(beside.slowed_us - (beside.communication_us - 4.0) / 2) < 1e-9);
+  BOOST_TEST(std::abs(beside.step_us - alone.step_us - beside.slowed_us) < 1e-9);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_is_slower_than_the_device_decides_the_time_of_a_step) {
+  const Schedule schedule = make(zero::stage_value<zero::Zero3>, 8, 1);
+  const auto n = static_cast<double>(schedule.steps.size());
+  const double fast = simulate(schedule, some_time, {0, 0.01, 3}).step_us;
+  BOOST_TEST(std::abs(fast - simulate(schedule, some_time).step_us) < 0.01 * n);
+  const double slow = simulate(schedule, some_time, {0, 100, 3}).step_us;
+  BOOST_TEST(std::abs(slow - 100 * n) < 10);
+}
+
+BOOST_AUTO_TEST_CASE(streams_waits_and_communicators_are_respected_under_contention) {
+  for (const StageValue& stage : stages()) {
+    const Schedule schedule = make(stage, 6);
+    const Simulation simulated = simulate(schedule, some_time, {0.4, 0.2, 3});
+    std::size_t wrong = 0;
+    double last[zero::stream_count] = {}, collective[2] = {};
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
+      const Span& span = simulated.spans[i];
+      for (const std::uint32_t wait : step.waits) {
+        wrong += wait != zero::no_wait && wait < i && span.begin < simulated.spans[wait].end;
+      }
+      double& before = last[static_cast<std::size_t>(step.stream)];
+      wrong += span.begin < before || span.end < span.begin;
+      before = span.end;
+      if (!zero::communicates(step.op)) continue;
+      double& same = collective[zero::across_replicas(step.op)];
+      wrong += span.begin < same;
+      same = span.end;
+    }
+    BOOST_TEST(wrong == 0U);
+    const double parts = simulated.compute_us + simulated.slowed_us + simulated.idle_us();
+    BOOST_TEST(std::abs(parts - simulated.step_us) < 1e-6);
+    BOOST_TEST(simulated.exposed_us <= simulated.idle_us() + 1e-6);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(memory_over_time_ends_as_it_begins_and_peaks_at_the_turn) {
+  for (const StageValue& stage : stages()) {
+    const Schedule schedule = make(stage, 8);
+    const Simulation simulated = simulate(schedule, some_time);
+    const auto bytes = [](std::size_t) { return 100.0; };
+    const auto kept = [](std::size_t) { return 1000.0; };
+    const auto curve = memory_over_time(schedule, simulated.spans, bytes, bytes, kept);
+    double peak = 0;
+    for (const MemoryAt& at : curve) {
+      peak = std::max(peak, at.bytes);
+      BOOST_TEST(at.bytes >= 0.0);
+    }
+    BOOST_TEST(curve.back().bytes == 0.0);
+    BOOST_TEST(peak >= 8000.0);  // all activations
+    // Beside them at most two whole units and, a second time, two gradients.
+    BOOST_TEST(peak <= 8000.0 + 100 * (schedule.traits.shards_params ? 4 : 2));
+    BOOST_TEST((peak > 8000.0) == schedule.traits.shards_grads);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_of_70b_on_512_ranks_is_simulated_in_ten_milliseconds) {
+  const Training training{.model = *find_model("llama3-70b"),
+                          .stage = zero::stage_value<zero::Zero3>,
+                          .mesh = {512, 1},
+                          .recompute = Recompute::full};
+  const Machine machine = machine_of(*find_device("h100"));
+  double best = 1e9, seconds = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    seconds = predict(training, machine).step_seconds;
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+  }
+  BOOST_TEST_MESSAGE("70B on 512: " << best << " ms to predict " << seconds << " s");
+#ifndef ZERO_TEST_SHARE  // with a sanitizer it takes longer
+  BOOST_TEST(best <= 10.0);
+#endif
+  BOOST_TEST(seconds > 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(one_rank_to_a_hundred_thousand_can_be_asked_about) {
+  const Machine machine = machine_of(*find_device("h100"));
+  double before = 1e9;
+  for (const std::size_t devices : {1U, 8U, 64U, 1024U, 16384U, 100000U}) {
+    const Training training{.model = *find_model("llama3-8b"),
+                            .stage = zero::stage_value<zero::Zero3>,
+                            .mesh = {devices, 1},
+                            .sequences = 4};
+    const Prediction step = predict(training, machine);
+    BOOST_TEST(step.tokens_per_second > 0);
+    BOOST_TEST(step.tokens_per_second <= before);
+    before = step.tokens_per_second;
+    if (devices == 1) {
+      BOOST_TEST(step.exposed_seconds == 0.0);
+      BOOST_TEST(step.sent.total() == 0U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(many_micro_steps_take_what_simulating_each_of_them_would) {
+  const Machine machine = machine_of(*find_device("a100-80"));
+  for (const StageValue& stage : stages()) {
+    Training training{.model = *find_model("gpt2"), .stage = stage, .mesh = {4, 2}};
+    training.micro_steps = 7;
+    const Prediction guessed = predict(training, machine);
+    const Schedule whole = training.schedule(7);
+    const double simulated = simulate(training, machine, whole).step_us * 1e-6;
+    BOOST_TEST(std::abs(guessed.step_seconds / simulated - 1) < 1e-3);
+    BOOST_TEST((guessed.sent == bytes_sent(training.model, whole, training.bytes, training.mesh)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_calibrated_machine_predicts_what_it_was_calibrated_on) {
+  const Training training{.model = *find_model("gpt2-xl"),
+                          .stage = zero::stage_value<zero::Zero2>,
+                          .mesh = {16, 1},
+                          .sequences = 4};
+  const Machine machine = machine_of(*find_device("a100-40"));
+  const double guess = predict(training, machine).tokens_per_second;
+  for (const double factor : {0.5, 1.0, 1.2}) {
+    const Machine fitted = calibrated(training, machine, factor * guess);
+    BOOST_TEST(std::abs(predict(training, fitted).tokens_per_second / guess / factor - 1) < 1e-6);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
