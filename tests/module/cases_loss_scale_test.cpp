@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_scaled_run_has_the_bits_of_the_run_without_a_scale) {
   }
 }
 
-// B17, B26 (c): in a narrow type.
+// B17: in a narrow type.
 BOOST_AUTO_TEST_CASE(bf16_weights_with_a_fixed_scale_move_exactly_in_each_stage) {
   const Plan plan{.steps = 4, .gradient = [](const Place&) { return 2.0F; }};
   for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
@@ -215,6 +215,27 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_the_loss_scale_that_was_kept) {
        })) {
     BOOST_TEST((grown == zero::LossScaleState{.scale = 32}));
     BOOST_TEST(says(error, {"ContractError: ", "set_loss_scale", "floor"}), error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_checkpoint_lists_holds_the_loss_scale_that_moves) {
+  const Model model = model_of({"unit", 1, sizes({4})});
+  for (const bool moves : {false, true}) {
+    Setup setup = Setup{}.on(2);
+    setup.options.loss_scale = moves ? zero::LossScale{.initial = 16} : zero::LossScale::fixed(16);
+    for (const auto& [listed, before, after] :
+         on_ranks<zero::Zero3>(setup, model, sgd, [](auto& module) {
+           (void)train(module, zero::UserCode::on_caller, {.steps = 2});
+           const zero::HeldState state = module.held_state();
+           const auto first = module.loss_scale();
+           module.set_loss_scale({.scale = 8});
+           module.restore(state);
+           return std::tuple(state.scalars.size(), first, module.loss_scale());
+         })) {
+      BOOST_TEST(listed == (moves ? 3U : 0U));
+      BOOST_TEST((before == zero::LossScaleState{.scale = 16, .good_steps = moves ? 2 : 0}));
+      BOOST_TEST((after == (moves ? before : zero::LossScaleState{.scale = 8})));
+    }
   }
 }
 

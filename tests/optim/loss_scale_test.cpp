@@ -43,9 +43,9 @@ static_assert(after_good_steps(patient, broken, 2).scale == 65536);
 static_assert(after_good_steps(patient, broken, 3).scale == 131072);
 
 // A fixed scale has no floor that it could meet, and what is too large for a float does not grow.
-static_assert(after_overflows(LossScale::fixed(7), 9).scale == 7);
+static_assert(after_overflows(LossScale::fixed(7), 9) == LossScaleState{.scale = 7});
 static_assert(!LossScale::fixed(7).at_floor(after_overflows(LossScale::fixed(7), 9)));
-static_assert(after_good_steps(LossScale::fixed(7), {.scale = 7}, 5000).scale == 7);
+static_assert(after_good_steps(LossScale::fixed(7), {.scale = 7}, 5) == LossScaleState{.scale = 7});
 static_assert(LossScale{.growth_interval = 1}.after_good_step({.scale = 0x1p127}).scale == 0x1p127);
 
 BOOST_AUTO_TEST_CASE(the_rules_hold_at_run_time_too) {

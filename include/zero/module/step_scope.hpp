@@ -83,7 +83,7 @@ class [[nodiscard]] TrainingStep {
   /// What the loss of this step is multiplied with, so that gradients come out as much larger;
   /// finish() divides them by it. 1 unless ModuleOptions::loss_scale says otherwise.
   float loss_scale() {
-    return static_cast<float>(open("loss_scale").engine_.control().loss_scale().scale);
+    return static_cast<float>(open("loss_scale").engine_->control().loss_scale().scale);
   }
 
   /// Reduces what is left, decides, updates. Waits for the decision, not for the updates.

@@ -42,7 +42,7 @@ struct LossScale {
   constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
   constexpr LossScaleState begin() const { return {.scale = initial}; }
   constexpr LossScaleState after_good_step(LossScaleState state) const {
-    if (++state.good_steps < growth_interval) return state;
+    if (is_fixed() || ++state.good_steps < growth_interval) return state;
     const double grown = state.scale * growth;
     return {.scale = grown <= largest ? grown : state.scale};
   }
@@ -51,6 +51,7 @@ struct LossScale {
     return state.overflows + 1 >= hysteresis && state.scale <= floor;
   }
   constexpr LossScaleState after_overflow(LossScaleState state) const {
+    if (is_fixed()) return state;
     state.good_steps = 0;
     if (++state.overflows >= hysteresis) state.scale = std::max(state.scale * backoff, floor);
     return state;
