@@ -30,10 +30,17 @@ struct UnitList {
   bool numbered = false;  // units of this list are called name.0, name.1, ...
   Config config;
   std::vector<std::string> also_reads{};
+  bool whole = false;
 
   template <template <class> class Other>
   static constexpr bool is = detail::same_kind<Kind, Other>;
 
+  /// Keeps the parameters of these units whole at all times, in whatever stage: they are gathered
+  /// after their update, not for each use.
+  UnitList stays_whole() && {
+    whole = true;
+    return std::move(*this);
+  }
   /// Declares that these units read the parameters of the unit called `other` too: tied weights.
   /// Their gradients are summed into one buffer, reduced and updated once.
   UnitList reads(std::string other) && {

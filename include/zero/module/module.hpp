@@ -43,7 +43,7 @@ class Module {
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
          ModuleOptions options)
       : model_(std::move(model)),
-        engine_(std::make_unique<Engine>(stage, make_parameters(stage.traits, mesh), mesh,
+        engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh), mesh,
                                          std::move(optimizer), options)) {
     if (options.poison) clear(*engine_);  // the padding stays NaN
   }
@@ -210,10 +210,11 @@ class Module {
   friend class Evaluation<Module>;
   friend class Pass<Module>;
 
-  ParameterTable make_parameters(const StageTraits& traits, const Mesh<Comm>& mesh,
+  ParameterTable make_parameters(const StageValue& stage, const Mesh<Comm>& mesh,
                                  const std::vector<bool>* fixed = nullptr) const {
     return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
-                          traits.shards_replicas ? mesh.replicate.size() : 1, fixed);
+                          stage.traits.shards_replicas ? mesh.replicate.size() : 1,
+                          stage.whole_below, fixed);
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
@@ -224,7 +225,7 @@ class Module {
       any = any || matches;
       all.push_back(matches ? fixed : tensor.frozen);
     }
-    if (any) return make_parameters(schedule().traits, mesh(), &all);
+    if (any) return make_parameters(engine_->schedules().stage(), mesh(), &all);
     throw ContractError("zero: set_frozen: no tensor's name matches '" + std::string(pattern) +
                         "'; names are unit.tensor, and '*' stands for any text");
   }
