@@ -44,9 +44,21 @@ class Module {
          ModuleOptions options)
       : model_(std::move(model)),
         engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh), mesh,
-                                         std::move(optimizer), options)) {
-    if (options.poison) clear(*engine_);  // the padding stays NaN
+                                         std::move(optimizer), checked(options))) {
+    if constexpr (check_level >= 2) {
+      watches_ = std::make_unique<ScopeWatch[]>(parameters().units().size());
+      for (std::size_t u = 0; u < parameters().units().size(); ++u) {
+        watches_[u].name(parameters().units()[u].name);
+      }
+    }
+    if (engine_->options().poison) clear(*engine_);  // the padding stays NaN
   }
+
+  Module(const Module&) = delete;  // steps and scopes refer to it
+  Module& operator=(const Module&) = delete;
+
+  /// That of the tensors of the model's kinds; see ZERO_CHECK_LEVEL.
+  static constexpr int check_level = ModelType::check_level;
 
   /// Begins a training step.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
@@ -210,6 +222,21 @@ class Module {
   friend class Evaluation<Module>;
   friend class Pass<Module>;
 
+  static ModuleOptions checked(ModuleOptions options) {
+    options.poison = options.poison || check_level >= 2;
+    return options;
+  }
+  /// Makes the views stale that were taken in a scope: where its code runs, after that.
+  void end_views(const Step& step, bool now) noexcept {
+    ScopeWatch& watch = watches_[step.subject];
+    const std::uint64_t left = watch.leave();
+    if (now) return watch.end(left);
+    try {
+      engine_->streams()[step.stream].enqueue([&watch, left] { watch.end(left); });
+    } catch (...) {  // the stream has failed, as the next call will say
+      watch.end(left);
+    }
+  }
   ParameterTable make_parameters(const StageValue& stage, const Mesh<Comm>& mesh,
                                  const std::vector<bool>* fixed = nullptr) const {
     return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
@@ -301,18 +328,21 @@ class Module {
     Kind<Number> made{};
     with_kind<Kind>(step, of, [&](const auto& config, std::size_t u) {
       const std::size_t first = parameters().units()[u].first_tensor;
-      made = view_of<Kind, Number>(config, [&](std::size_t i) -> Number* {
-        const TensorInfo& tensor = parameters().tensors()[first + i];
-        if (space == Space::grads_whole && tensor.frozen) return nullptr;
-        std::size_t nth = 0;
-        for (const Index g : parameters().shape().unit(step.subject)) {
-          if (g == tensor.group) break;
-          nth += space == Space::params_whole || !parameters().groups()[g].frozen ? 1 : 0;
-        }
-        const Index slot = Engine::Runner::nth_access(step, space, nth).index;
-        const FlatLayout& layout = parameters().groups()[tensor.group].layout;
-        return whole(slot).data() + layout.tensor_offset(tensor.place);
-      });
+      made = view_of<Kind, Number>(
+          config,
+          [&](std::size_t i) -> Number* {
+            const TensorInfo& tensor = parameters().tensors()[first + i];
+            if (space == Space::grads_whole && tensor.frozen) return nullptr;
+            std::size_t nth = 0;
+            for (const Index g : parameters().shape().unit(step.subject)) {
+              if (g == tensor.group) break;
+              nth += space == Space::params_whole || !parameters().groups()[g].frozen ? 1 : 0;
+            }
+            const Index slot = Engine::Runner::nth_access(step, space, nth).index;
+            const FlatLayout& layout = parameters().groups()[tensor.group].layout;
+            return whole(slot).data() + layout.tensor_offset(tensor.place);
+          },
+          watches_ == nullptr ? nullptr : &watches_[step.subject]);
     });
     return made;
   }
@@ -334,8 +364,8 @@ class Module {
     return view<Kind, float>(step, of, Space::grads_whole,
                              [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
   }
-  template <template <class> class Kind>
-  void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
+  template <template <class> class Kind, int Level>
+  void exclude(const Step& step, BasicTensor<float, Level> Kind<float>::*member) {
     require_backward(step, "no_gradient");
     with_kind<Kind>(step, {}, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
@@ -347,7 +377,8 @@ class Module {
   }
 
   ModelType model_;
-  std::unique_ptr<Engine> engine_;  // another one after set_frozen
+  std::unique_ptr<ScopeWatch[]> watches_;  // [unit] at check level 2
+  std::unique_ptr<Engine> engine_;         // another one after set_frozen
 };
 
 }  // namespace zero

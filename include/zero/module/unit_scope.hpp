@@ -34,11 +34,10 @@ class UnitScope {
   UnitScope(const UnitScope&) = delete;
   UnitScope& operator=(const UnitScope&) = delete;
   ~UnitScope() {
-    if (std::uncaught_exceptions() > exceptions_) {
-      module_.engine_->abandon();
-    } else {
-      module_.engine_->leave(step_, skipped_);
-    }
+    const bool failed = std::uncaught_exceptions() > exceptions_;
+    if (failed) module_.engine_->abandon();
+    if constexpr (Module::check_level >= 2) module_.end_views(step_, failed);
+    if (!failed) module_.engine_->leave(step_, skipped_);
   }
 
   /// Its place in the model, from 0.
@@ -57,13 +56,13 @@ class UnitScope {
   /// reads; `of` names that unit where it reads several of one kind.
   template <template <class> class Kind>
   auto weights(std::string_view of = {}) const {
-    module_.engine_->require_inside(step_, "weights");
+    if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "weights");
     return module_.template weights<Kind>(step_, of);
   }
   /// The gradients, fp32, to add to; empty for frozen tensors. Only in a backward scope.
   template <template <class> class Kind>
   auto gradients(std::string_view of = {}) const {
-    module_.engine_->require_inside(step_, "gradients");
+    if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "gradients");
     return module_.template gradients<Kind>(step_, of);
   }
 
@@ -77,8 +76,8 @@ class UnitScope {
     module_.engine_->progress().exclude_all(step_.subject);
   }
   /// The same for one tensor: unit.no_gradient(&Block<float>::bias).
-  template <template <class> class Kind>
-  void no_gradient(Tensor<float> Kind<float>::*member) {
+  template <template <class> class Kind, int Level>
+  void no_gradient(BasicTensor<float, Level> Kind<float>::*member) {
     module_.exclude(step_, member);
   }
 
