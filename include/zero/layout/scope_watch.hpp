@@ -3,7 +3,6 @@
 // ScopeWatch: whether the scope in which a view was taken has ended. May include base/.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,14 +20,14 @@ class ScopeWatch {
   /// Ends a scope on the host and returns how many have ended.
   std::uint64_t leave() noexcept { return ++left_; }
   /// The same where its code runs: views that were taken before leave() are stale.
-  void end(std::uint64_t left) noexcept { ended_.store(left, std::memory_order_release); }
+  void end(std::uint64_t left) noexcept { __atomic_store_n(&ended_, left, __ATOMIC_RELEASE); }
   std::uint64_t left() const noexcept { return left_; }
-  std::uint64_t ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  std::uint64_t ended() const noexcept { return __atomic_load_n(&ended_, __ATOMIC_ACQUIRE); }
   const std::string& unit() const { return unit_; }
 
  private:
-  std::uint64_t left_ = 0;
-  std::atomic<std::uint64_t> ended_{0};
+  // Not std::atomic, whose header is more than this one may cost.
+  std::uint64_t left_ = 0, ended_ = 0;
   std::string unit_;
 };
 

@@ -46,11 +46,11 @@ class UnitScope {
   const std::string& name() const { return module_.parameters().units()[index()].name; }
   std::size_t micro_step() const { return step_.micro_step; }
   /// Which use of the unit this is in its micro-step; 0 unless layers share its weights.
-  std::size_t use() const { return module_.engine_->use(place_); }
+  std::size_t use() const { return module_.engine_->planned().program().computes[place_].use; }
   Op op() const { return step_.op; }
   bool is_backward() const { return step_.op == Op::backward; }
   /// Whether this forward ran before in its micro-step, and runs again for its activations.
-  bool recomputes() const { return module_.engine_->recomputes(place_); }
+  bool recomputes() const { return module_.engine_->planned().check.recomputes(place_); }
 
   /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it
   /// reads; `of` names that unit where it reads several of one kind.
