@@ -80,11 +80,13 @@ struct Units {
   std::size_t count = 0;
   Config config{};
   std::vector<std::string> reads{};
+  bool stays_whole = false;
 };
 template <template <class> class Kind>
 zero::UnitList<Kind, Config> list_of(const Units& units) {
   zero::UnitList<Kind, Config> list{units.name, units.count, units.count != 1, units.config};
   for (const std::string& other : units.reads) list = std::move(list).reads(other);
+  if (units.stays_whole) list = std::move(list).stays_whole();
   return list;
 }
 /// Three lists of Parts, then one of Bare.

@@ -72,9 +72,23 @@ constexpr FieldList<Field<Kinds, Members>...> tensors(const Field<Kinds, Members
 namespace detail {
 template <class Kind, class T, class List>
 inline constexpr bool declares = false;  // that List consists of members Tensor<T> of Kind
+template <class Kind, class T, class OneField>
+inline constexpr bool declares_one = false;
+template <class Kind, class T, int Level>
+inline constexpr bool declares_one<Kind, T, Field<Kind, BasicTensor<T, Level>>> = true;
 template <class Kind, class T, class... Fields>
-inline constexpr bool declares<Kind, T, FieldList<Fields...>> =
-    (true && ... && std::is_same_v<Fields, Field<Kind, Tensor<T>>>);
+inline constexpr bool declares<Kind, T, FieldList<Fields...>> = (true && ... &&
+                                                                 declares_one<Kind, T, Fields>);
+
+/// The highest check level of the members that a list declares.
+template <class List>
+inline constexpr int check_level_of = 1;
+template <class... Kinds, class T, int... Levels>
+inline constexpr int check_level_of<FieldList<Field<Kinds, BasicTensor<T, Levels>>...>> = [] {
+  int most = 0;
+  ((most = most < Levels ? Levels : most), ...);
+  return sizeof...(Levels) == 0 ? 1 : most;
+}();
 
 template <template <class> class Kind, class Config, class T>
 concept HasTensors = requires(const Config& config) {
@@ -153,15 +167,24 @@ std::vector<TensorSpec> specs_of(const Config& config) {
 }
 
 /// A view of one unit: the member of tensor i becomes Tensor<T>(pointer_of(i), its shape), or stays
-/// empty where the pointer is null.
-/// Allocates nothing.
+/// empty where the pointer is null. At check level 2 the tensors know the scope that `watch`
+/// counts. Allocates nothing.
 template <template <class> class Kind, class T, class Config, class PointerOf>
-constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of) {
+constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of,
+                          [[maybe_unused]] const ScopeWatch* watch = nullptr) {
   Kind<T> view{};
   std::size_t i = 0;
   detail::fields_of<Kind, T>(config).for_each([&](const auto& field) {
     T* const data = pointer_of(i++);
-    if (data != nullptr) view.*field.member = Tensor<T>(data, field.shape);
+    using View = std::remove_reference_t<decltype(view.*field.member)>;
+    if (data == nullptr) return;
+    if constexpr (View::check_level >= 2) {
+      if (watch != nullptr) {
+        view.*field.member = View(data, field.shape, detail::ViewCheck<View::check_level>(*watch));
+        return;
+      }
+    }
+    view.*field.member = View(data, field.shape);
   });
   return view;
 }

@@ -11,7 +11,9 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <zero/base/check_level.hpp>
 #include <zero/base/error.hpp>
+#include <zero/layout/scope_watch.hpp>
 
 namespace zero {
 
@@ -76,33 +78,69 @@ struct Shape {
 
 /// A view of the elements of one tensor, row by row. It owns nothing and is copied freely; a
 /// default one has no elements. `Tensor<const T>` is a view for reading.
-template <class T>
-class Tensor {
+///
+/// Errors:  at check level 2, ContractError if the view was taken from a unit whose scope has
+/// ended,
+///          or for an element that is not there.
+template <class T, int Level>
+class BasicTensor : private detail::ViewCheck<Level> {
+  using Check = detail::ViewCheck<Level>;
+
  public:
   using value_type = std::remove_const_t<T>;
+  static constexpr int check_level = Level;
 
-  constexpr Tensor() = default;
+  constexpr BasicTensor() = default;
   /// Pre:     `data` points to shape.elements() elements that outlive the view.
-  constexpr Tensor(T* data, const Shape& shape) : data_(data), shape_(shape) {}
+  constexpr BasicTensor(T* data, const Shape& shape, Check check = {})
+      : Check(check), data_(data), shape_(shape) {}
   template <class U>
-  requires std::is_same_v<const U, T>
-  constexpr Tensor(const Tensor<U>& other) : data_(other.data()), shape_(other.shape()) {}
+  requires(std::is_same_v<const U, T> &&
+           !std::is_same_v<U, T>) constexpr BasicTensor(const BasicTensor<U, Level>& other)
+      : Check(other), data_(other.data_), shape_(other.shape_) {}
+  /// A view of another level: it knows no scope.
+  template <int Other>
+  requires(Other != Level) constexpr BasicTensor(const BasicTensor<T, Other>& other)
+      : data_(other.data()), shape_(other.shape()) {}
 
-  constexpr T* data() const { return data_; }
+  constexpr T* data() const {
+    this->use();
+    return data_;
+  }
   constexpr const Shape& shape() const { return shape_; }
   constexpr std::int64_t dim(int i) const { return shape_.dims[i]; }
   constexpr std::size_t size() const { return shape_.elements(); }
 
-  constexpr T& operator[](std::size_t i) const { return data_[i]; }
-  constexpr T* begin() const { return data_; }
-  constexpr T* end() const { return data_ + size(); }
-  constexpr std::span<T> span() const { return {data_, size()}; }
+  constexpr T& operator[](std::size_t i) const {
+    if constexpr (Check::watches) this->use(i, size());
+    return data_[i];
+  }
+  constexpr T* begin() const { return data(); }
+  constexpr T* end() const { return data() + size(); }
+  constexpr std::span<T> span() const { return {data(), size()}; }
 
  private:
+  template <class, int>
+  friend class BasicTensor;
+
   T* data_ = nullptr;
   Shape shape_{0};
 };
 
-static_assert(std::is_trivially_copyable_v<Tensor<float>>);
+static_assert(std::is_trivially_copyable_v<BasicTensor<float, 1>>);
+static_assert(sizeof(BasicTensor<float, 1>) == sizeof(float*) + sizeof(Shape));
+
+// The level belongs to the name, so that translation units of different levels name different
+// types.
+#if ZERO_CHECK_LEVEL >= 2
+inline namespace check_level_2 {
+#elif ZERO_CHECK_LEVEL == 1
+inline namespace check_level_1 {
+#else
+inline namespace check_level_0 {
+#endif
+template <class T>
+using Tensor = BasicTensor<T, ZERO_CHECK_LEVEL>;
+}
 
 }  // namespace zero

@@ -30,10 +30,19 @@ struct UnitList {
   bool numbered = false;  // units of this list are called name.0, name.1, ...
   Config config;
   std::vector<std::string> also_reads{};
+  bool whole = false;
 
+  static constexpr int check_level =
+      detail::check_level_of<decltype(detail::fields_of<Kind, float>(std::declval<Config>()))>;
   template <template <class> class Other>
   static constexpr bool is = detail::same_kind<Kind, Other>;
 
+  /// Keeps the parameters of these units whole at all times, in whatever stage: they are gathered
+  /// after their update, not for each use.
+  UnitList stays_whole() && {
+    whole = true;
+    return std::move(*this);
+  }
   /// Declares that these units read the parameters of the unit called `other` too: tied weights.
   /// Their gradients are summed into one buffer, reduced and updated once.
   UnitList reads(std::string other) && {
@@ -63,6 +72,13 @@ class Model {
   /// Whether a list of the model is of kind `Kind`.
   template <template <class> class Kind>
   static constexpr bool has_kind = (false || ... || Lists::template is<Kind>);
+
+  /// The highest check level of its kinds.
+  static constexpr int check_level = [] {
+    int most = 0;
+    ((most = most < Lists::check_level ? Lists::check_level : most), ...);
+    return most;
+  }();
 
   std::size_t units() const {
     return std::apply([](const auto&... list) { return (std::size_t{0} + ... + list.count); },

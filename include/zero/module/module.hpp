@@ -18,6 +18,8 @@
 #include <zero/module/detail/engine.hpp>
 #include <zero/module/detail/held_state.hpp>
 #include <zero/module/detail/kept_state.hpp>
+#include <zero/module/detail/refreeze.hpp>
+#include <zero/module/detail/unit_view.hpp>
 #include <zero/module/model.hpp>
 #include <zero/module/step_scope.hpp>
 #include <zero/optim/groups.hpp>
@@ -44,11 +46,23 @@ class Module {
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
          Groups<OptimizerType> optimizers, ModuleOptions options)
       : model_(std::move(model)),
-        engine_(std::make_unique<Engine>(stage, make_parameters(stage.traits, mesh), mesh,
-                                         std::move(optimizers), options)),
+        engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh), mesh,
+                                         std::move(optimizers), checked(options))),
         sums_(mesh.world.size()) {
-    if (options.poison) clear(*engine_);  // the padding stays NaN
+    if constexpr (check_level >= 2) {
+      watches_ = std::make_unique<ScopeWatch[]>(parameters().units().size());
+      for (std::size_t u = 0; u < parameters().units().size(); ++u) {
+        watches_[u].name(parameters().units()[u].name);
+      }
+    }
+    if (engine_->options().poison) detail::clear(*engine_);  // the padding stays NaN
   }
+
+  Module(const Module&) = delete;  // steps and scopes refer to it
+  Module& operator=(const Module&) = delete;
+
+  /// That of the tensors of the model's kinds; see ZERO_CHECK_LEVEL.
+  static constexpr int check_level = ModelType::check_level;
 
   /// Begins a training step. After weights were set it compares replicas first.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) {
@@ -154,25 +168,14 @@ class Module {
   ///            module is as before.
   void set_frozen(std::string_view pattern, bool fixed, std::span<std::byte> memory = {}) {
     settle_to_change("set_frozen");
+    detail::check_new_memory(engine_->options().memory, memory);
     ModuleOptions options = engine_->options();
-    if (options.memory.empty() != memory.empty()) {
-      throw ContractError(options.memory.empty()
-                              ? "zero: set_frozen: this module's memory is its own; pass none"
-                              : "zero: set_frozen: this module's memory is the caller's; pass "
-                                "another block of bytes_if_frozen(...)");
-    }
-    if (!memory.empty() && memory.data() < options.memory.data() + options.memory.size() &&
-        options.memory.data() < memory.data() + memory.size()) {
-      throw ContractError(
-          "zero: set_frozen: the new block of memory overlaps with the old one; "
-          "pass another one");
-    }
     options.memory = memory;
     options.programs = engine_->schedules().programs();
     auto next = std::make_unique<Engine>(engine_->schedules().stage(), refrozen(pattern, fixed),
                                          mesh(), engine_->optimizers(), options);
-    if (options.poison) clear(*next);
-    move_into(*next);
+    if (options.poison) detail::clear(*next);
+    detail::move_state(*engine_, *next);
     engine_ = std::move(next);
   }
   /// Bytes of all buffers of this rank after set_frozen(pattern, fixed).
@@ -267,66 +270,38 @@ class Module {
   friend class Evaluation<Module>;
   friend class Pass<Module>;
 
-  ParameterTable make_parameters(const StageTraits& traits, const Mesh<Comm>& mesh,
+  static ModuleOptions checked(ModuleOptions options) {
+    options.poison = options.poison || check_level >= 2;
+    return options;
+  }
+  /// Makes the views stale that were taken in a scope: where its code runs, after that.
+  void end_views(const Step& step, bool now) noexcept {
+    ScopeWatch& watch = watches_[step.subject];
+    const std::uint64_t left = watch.leave();
+    if (now) return watch.end(left);
+    try {
+      engine_->streams()[step.stream].enqueue([&watch, left] { watch.end(left); });
+    } catch (...) {  // the stream has failed, as the next call will say
+      watch.end(left);
+    }
+  }
+  ParameterTable make_parameters(const StageValue& stage, const Mesh<Comm>& mesh,
                                  const std::vector<bool>* fixed = nullptr) const {
     return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
-                          traits.shards_replicas ? mesh.replicate.size() : 1, fixed);
+                          stage.traits.shards_replicas ? mesh.replicate.size() : 1,
+                          stage.whole_below, fixed);
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
-    std::vector<bool> all;
-    bool any = false;
-    for (const TensorInfo& tensor : parameters().tensors()) {
-      const bool matches = zero::matches(pattern, tensor.name);
-      any = any || matches;
-      all.push_back(matches ? fixed : tensor.frozen);
-    }
-    if (any) return make_parameters(schedule().traits, mesh(), &all);
-    throw ContractError("zero: set_frozen: no tensor's name matches '" + std::string(pattern) +
-                        "'; names are unit.tensor, and '*' stands for any text");
-  }
-  using Kept = detail::KeptState<Comm, typename Engine::Buffers, T>;
-  Kept kept(Engine& engine) const {
-    return {engine.parameters(), engine.mesh(), engine.buffers(), engine.schedules().training()};
-  }
-  Kept kept() { return kept(*engine_); }
-  void clear(Engine& engine) const {
-    for (const TensorInfo& tensor : engine.parameters().tensors()) {
-      kept(engine).set_weights(tensor, [](std::size_t) { return 0.0F; });
-      clear_state(engine, tensor);
-    }
-  }
-  void clear_state(Engine& engine, const TensorInfo& tensor) const {
-    for (std::size_t k = 0; k < OptimizerType::states && !tensor.frozen; ++k) {
-      kept(engine).set_state(tensor, k, [](std::size_t) { return 0.0F; });
-    }
-  }
-  /// Gives `next` what this module keeps, name by name. A collective.
-  void move_into(Engine& next) {
-    std::vector<float> whole;
-    for (std::size_t t = 0; t < parameters().tensors().size(); ++t) {
-      const TensorInfo& from = parameters().tensors()[t];
-      const TensorInfo& to = next.parameters().tensors()[t];
-      whole.resize(from.shape.elements());
-      const auto value = [&](std::size_t i) { return whole[i]; };
-      kept().read_weights(from, whole);
-      kept(next).set_weights(to, value);
-      clear_state(next, to);
-      if (from.frozen || to.frozen) continue;
-      for (std::size_t k = 0; k < OptimizerType::states; ++k) {
-        kept().read_state(from, k, whole);
-        kept(next).set_state(to, k, value);
-      }
-      next.control().set_counter(t, engine_->control().counter(t));
-    }
-    next.control().set_step(engine_->control().step());
-    next.control().set_loss_scale(engine_->control().loss_scale());
+    const std::vector<bool> all = detail::refrozen(parameters(), pattern, fixed);
+    return make_parameters(engine_->schedules().stage(), mesh(), &all);
   }
   void compare_replicas(const char* call) {
     settle(call);
     kept().compare(sums_, call);
     to_be_compared_ = false;
   }
+  auto kept() { return detail::kept(*engine_); }
   void settle(const char* call) {
     engine_->require_idle(call);
     engine_->synchronize();
@@ -347,45 +322,14 @@ class Module {
                         std::to_string(size));
   }
 
-  /// Calls f(config, unit) for the unit of kind `Kind` that the unit of a compute step is or reads;
-  /// `of` is its name, or empty for the first one.
-  template <template <class> class Kind, class F>
-  void with_kind(const Step& step, std::string_view of, F f) const {
-    static_assert(ModelType::template has_kind<Kind>,
-                  "zero: no unit of this model is of the kind whose tensors are asked for.");
-    for (const std::size_t u : parameters().units()[step.subject].reads) {
-      if (!of.empty() && parameters().units()[u].name != of) continue;
-      if (model_.template with_kind<Kind>(u, [&](const auto& config) { f(config, u); })) return;
-    }
-    throw ContractError("zero: unit '" + parameters().units()[step.subject].name +
-                        "' was asked for tensors of a kind that it neither is nor reads" +
-                        (of.empty() ? "" : " in a unit called '" + std::string(of) + "'"));
-  }
-  /// A view of one unit's tensors; `whole(slot)` is the buffer in which a group is whole.
-  template <template <class> class Kind, class Number, class Whole>
-  Kind<Number> view(const Step& step, std::string_view of, Space space, Whole whole) const {
-    Kind<Number> made{};
-    with_kind<Kind>(step, of, [&](const auto& config, std::size_t u) {
-      const std::size_t first = parameters().units()[u].first_tensor;
-      made = view_of<Kind, Number>(config, [&](std::size_t i) -> Number* {
-        const TensorInfo& tensor = parameters().tensors()[first + i];
-        if (space == Space::grads_whole && tensor.frozen) return nullptr;
-        std::size_t nth = 0;
-        for (const Index g : parameters().shape().unit(step.subject)) {
-          if (g == tensor.group) break;
-          nth += space == Space::params_whole || !parameters().groups()[g].frozen ? 1 : 0;
-        }
-        const Index slot = Engine::Runner::nth_access(step, space, nth).index;
-        const FlatLayout& layout = parameters().groups()[tensor.group].layout;
-        return whole(slot).data() + layout.tensor_offset(tensor.place);
-      });
-    });
-    return made;
+  const ScopeWatch* watch(const Step& step) const {
+    return watches_ == nullptr ? nullptr : &watches_[step.subject];
   }
   template <template <class> class Kind>
   Kind<T> weights(const Step& step, std::string_view of) {
-    return view<Kind, T>(step, of, Space::params_whole,
-                         [&](Index slot) { return engine_->buffers().whole_params(slot); });
+    return detail::unit_view<Kind, T>(
+        model_, parameters(), step, of, Space::params_whole, watch(step),
+        [&](Index slot) { return engine_->buffers().whole_params(slot); });
   }
   void require_backward(const Step& step, const char* call) const {
     engine_->require_inside(step, call);
@@ -397,13 +341,14 @@ class Module {
   template <template <class> class Kind>
   Kind<float> gradients(const Step& step, std::string_view of) {
     require_backward(step, "gradients");
-    return view<Kind, float>(step, of, Space::grads_whole,
-                             [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
+    return detail::unit_view<Kind, float>(
+        model_, parameters(), step, of, Space::grads_whole, watch(step),
+        [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
   }
-  template <template <class> class Kind>
-  void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
+  template <template <class> class Kind, int Level>
+  void exclude(const Step& step, BasicTensor<float, Level> Kind<float>::*member) {
     require_backward(step, "no_gradient");
-    with_kind<Kind>(step, {}, [&](const auto& config, std::size_t u) {
+    detail::with_kind<Kind>(model_, parameters(), step, {}, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
         if (field.member == member) engine_->progress().exclude(tensor);
@@ -413,9 +358,10 @@ class Module {
   }
 
   ModelType model_;
-  std::unique_ptr<Engine> engine_;       // another one after set_frozen
-  std::vector<detail::Checksums> sums_;  // [rank of the world]
-  bool to_be_compared_ = false;          // weights were set
+  std::unique_ptr<ScopeWatch[]> watches_;  // [unit] at check level 2
+  std::unique_ptr<Engine> engine_;         // another one after set_frozen
+  std::vector<detail::Checksums> sums_;    // [rank of the world]
+  bool to_be_compared_ = false;            // weights were set
 };
 
 }  // namespace zero

@@ -52,11 +52,13 @@ class ParameterTable {
   /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
   /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of
   /// memory no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the
-  /// block. `fixed`, by tensor in order of declaration, replaces what the kinds say.
+  /// block. Groups of fewer than `whole_below` elements are marked to be kept whole. `fixed`, by
+  /// tensor in order of declaration, replaces what the kinds say.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment,
-                 std::size_t parts = 1, const std::vector<bool>* fixed = nullptr)
-      : parts_(parts), refrozen_(fixed) {
+                 std::size_t parts = 1, std::size_t whole_below = 0,
+                 const std::vector<bool>* fixed = nullptr)
+      : parts_(parts), whole_below_(whole_below), refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
       for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind, ranks, alignment);
     });
@@ -119,11 +121,13 @@ class ParameterTable {
       tensors_.push_back({name, spec.shape, spec.decay, stays, u});
       tensors_.back().replicated = spec.replicated;
     }
-    for (const bool fixed : {false, true}) add_group(unit, u, kind, fixed, ranks, alignment);
+    for (const bool fixed : {false, true}) {
+      add_group(unit, u, kind, fixed, list.whole, ranks, alignment);
+    }
     units_.push_back(std::move(unit));
   }
 
-  void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind, bool fixed,
+  void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind, bool fixed, bool whole,
                  std::size_t ranks, std::size_t alignment) {
     std::vector<std::size_t> members, sizes;
     for (std::size_t t = unit.first_tensor; t < unit.first_tensor + unit.tensor_count; ++t) {
@@ -137,6 +141,9 @@ class ParameterTable {
     const std::size_t g = shape_.add_group(2 * kind + (fixed ? 1 : 0));
     reads_group(unit.name, u, g);
     if (fixed) shape_.freeze(g);
+    std::size_t elements = 0;
+    for (const std::size_t size : sizes) elements += size;
+    if (whole || elements < whole_below_) shape_.keep_whole(g);
     groups_.push_back(
         {u, fixed, std::move(members), FlatLayout(sizes, ranks * parts_, alignment), parts_});
   }
@@ -166,7 +173,7 @@ class ParameterTable {
     }
   }
 
-  std::size_t parts_;
+  std::size_t parts_, whole_below_;
   const std::vector<bool>* refrozen_;  // while the table is made
   std::vector<UnitInfo> units_;
   std::vector<GroupInfo> groups_;

@@ -52,7 +52,8 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
                         " replicas; pass a divisor of the number of ranks");
   }
   const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T),
-                             StageType::traits.shards_replicas ? replicas : 1);
+                             StageType::traits.shards_replicas ? replicas : 1,
+                             StageType::whole_below());
   const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, ranks, options));

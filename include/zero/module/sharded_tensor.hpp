@@ -46,7 +46,7 @@ class ShardedTensor {
   ///
   /// Shape:   whole [padded()].
   /// Errors:  ContractError if `whole` is too small; CommunicatorError if the backend fails.
-  Tensor<T> all_gather(std::span<T> whole) const {
+  BasicTensor<T, 1> all_gather(std::span<T> whole) const {
     check("all_gather", whole.size());
     comm_.all_gather(shard_.data(), whole.data(), layout_.shard(), Label{});
     return {whole.data(), shape_};

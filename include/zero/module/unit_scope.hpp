@@ -34,11 +34,10 @@ class UnitScope {
   UnitScope(const UnitScope&) = delete;
   UnitScope& operator=(const UnitScope&) = delete;
   ~UnitScope() {
-    if (std::uncaught_exceptions() > exceptions_) {
-      module_.engine_->abandon();
-    } else {
-      module_.engine_->leave(step_, skipped_);
-    }
+    const bool failed = std::uncaught_exceptions() > exceptions_;
+    if (failed) module_.engine_->abandon();
+    if constexpr (Module::check_level >= 2) module_.end_views(step_, failed);
+    if (!failed) module_.engine_->leave(step_, skipped_);
   }
 
   /// Its place in the model, from 0.
@@ -47,23 +46,23 @@ class UnitScope {
   const std::string& name() const { return module_.parameters().units()[index()].name; }
   std::size_t micro_step() const { return step_.micro_step; }
   /// Which use of the unit this is in its micro-step; 0 unless layers share its weights.
-  std::size_t use() const { return module_.engine_->use(place_); }
+  std::size_t use() const { return module_.engine_->planned().program().computes[place_].use; }
   Op op() const { return step_.op; }
   bool is_backward() const { return step_.op == Op::backward; }
   /// Whether this forward ran before in its micro-step, and runs again for its activations.
-  bool recomputes() const { return module_.engine_->recomputes(place_); }
+  bool recomputes() const { return module_.engine_->planned().check.recomputes(place_); }
 
   /// The weights, as the user's own struct. `Kind` is the kind of this unit, or of one that it
   /// reads; `of` names that unit where it reads several of one kind.
   template <template <class> class Kind>
   auto weights(std::string_view of = {}) const {
-    module_.engine_->require_inside(step_, "weights");
+    if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "weights");
     return module_.template weights<Kind>(step_, of);
   }
   /// The gradients, fp32, to add to; empty for frozen tensors. Only in a backward scope.
   template <template <class> class Kind>
   auto gradients(std::string_view of = {}) const {
-    module_.engine_->require_inside(step_, "gradients");
+    if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "gradients");
     return module_.template gradients<Kind>(step_, of);
   }
 
@@ -77,8 +76,8 @@ class UnitScope {
     module_.engine_->progress().exclude_all(step_.subject);
   }
   /// The same for one tensor: unit.no_gradient(&Block<float>::bias).
-  template <template <class> class Kind>
-  void no_gradient(Tensor<float> Kind<float>::*member) {
+  template <template <class> class Kind, int Level>
+  void no_gradient(BasicTensor<float, Level> Kind<float>::*member) {
     module_.exclude(step_, member);
   }
 

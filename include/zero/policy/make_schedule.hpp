@@ -15,10 +15,12 @@ struct StageValue {
   StageTraits traits{};
   Slots params{}, grads{};
   void (*emit)(ScheduleBuilder&) = nullptr;
+  std::size_t whole_below = 0;  // groups with fewer elements are kept whole
 };
 template <class StageType>
 inline constexpr StageValue stage_value{StageType::traits, StageType::template slots<Parameters>(),
-                                        StageType::template slots<Gradients>(), &StageType::emit};
+                                        StageType::template slots<Gradients>(), &StageType::emit,
+                                        StageType::whole_below()};
 
 /// Generates schedules of one stage again and again, as the number of micro-steps changes.
 ///

@@ -21,11 +21,18 @@ struct Counterexample {
 /// What the rules say of a stage on a chain of `Units` units.
 template <class StageType, std::size_t Units, std::size_t MicroSteps = 1>
 inline constexpr Finding finding = [] {
-  const ModelShape model(Units);
   const Program program = MicroSteps == 0 ? evaluation(Units) : training(Units, MicroSteps);
-  const Schedule made = make_schedule<StageType>(model, program);
-  return verify(
-      made);  // statements: nvcc 13 does not end the life of temporaries in an initializer
+  // Where sizes decide what stays whole: nothing, every other group, the others.
+  Finding found{};
+  for (std::size_t kept = 0; kept < (StageType::whole_below() == 0 ? 1 : 3); ++kept) {
+    ModelShape model(Units);
+    for (std::size_t g = kept - 1; kept != 0 && g < Units; g += 2) model.keep_whole(g);
+    // Statements: nvcc 13 does not end the life of temporaries in an initializer.
+    const Schedule made = make_schedule<StageType>(model, program);
+    found = verify(made);
+    if (found.rule != Rule::none) break;
+  }
+  return found;
 }();
 
 namespace detail {

@@ -63,7 +63,8 @@ template <class P>
 concept HasEffect = HasHook<P> || !std::is_same_v<typename P::shards, Nothing> || requires {
   P::replicates;
 }
-|| requires { P::takes_turns; };
+|| requires { P::takes_turns; }
+|| requires { P::whole_below; };
 
 template <class... P>
 consteval Misfit misfit() {
@@ -98,7 +99,7 @@ inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
 /// (ScheduleBuilder&, std::size_t unit): before_forward, after_forward, before_backward,
 /// after_backward, after_update; the question `bool resident(const ScheduleBuilder&, unit)`: are
 /// the groups of this unit always whole? and `std::size_t reach`, if it treats that many units at
-/// either end of a model in its own way.
+/// either end of a model in its own way. A number `whole_below` keeps smaller groups whole.
 template <class... Policies>
 struct Stage {
   template <class What>
@@ -138,6 +139,15 @@ struct Stage {
       }
     });
     return found;
+  }
+  /// Groups with fewer elements than that are kept whole.
+  static constexpr std::size_t whole_below() {
+    std::size_t most = 0;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::whole_below; })
+        most = most < P::whole_below ? P::whole_below : most;
+    });
+    return most;
   }
   /// How many units at an end the policies treat in their own way.
   static constexpr std::size_t reach() {

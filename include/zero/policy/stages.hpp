@@ -3,6 +3,7 @@
 // The named stages. Includes policy/ only.
 #pragma once
 
+#include <zero/policy/keep_whole.hpp>
 #include <zero/policy/replicate.hpp>
 #include <zero/policy/shard_grads.hpp>
 #include <zero/policy/shard_optimizer.hpp>

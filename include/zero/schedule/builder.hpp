@@ -148,6 +148,7 @@ class ScheduleBuilder {
     out_->home.clear();
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Index kind = model().group(g).kind;
+      if (model().group(g).whole) groups_[g].resident = true;
       if (index_.trained(g) && kinds_[kind].grads++ < grads_slots_) grads_.add(kind);
       out_->home.push_back(groups_[g].resident ? params_.reserve() : nowhere);
       groups_[g].params_slot = out_->home[g];

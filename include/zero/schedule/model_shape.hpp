@@ -27,6 +27,7 @@ class ModelShape {
     Index readers = 0;      // units that read it
     Index kind = 0;
     bool frozen = false;  // gathered and released like the others, but has no gradient
+    bool whole = false;   // never sharded, in whatever stage
   };
 
   constexpr ModelShape() = default;
@@ -45,7 +46,7 @@ class ModelShape {
   constexpr std::size_t add_group(std::size_t kind = 0) {
     if (groups_.size() + 1 >= nowhere) throw ShapeError("zero: a model has at most 65534 groups");
     if (kind >= nowhere) throw ShapeError("zero: a model has at most 65534 kinds of groups");
-    groups_.push_back(Group{nowhere, 0, static_cast<Index>(kind), false});
+    groups_.push_back(Group{nowhere, 0, static_cast<Index>(kind)});
     return groups_.size() - 1;
   }
   /// Declares that `unit` reads `group`: its own weights, tied weights, a norm of the next block.
@@ -66,6 +67,10 @@ class ModelShape {
   }
   constexpr ModelShape& freeze(std::size_t group) {
     existing(group).frozen = true;
+    return *this;
+  }
+  constexpr ModelShape& keep_whole(std::size_t group) {
+    existing(group).whole = true;
     return *this;
   }
   constexpr ModelShape& kind(std::size_t group, std::size_t kind) {

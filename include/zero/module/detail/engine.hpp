@@ -13,6 +13,7 @@
 #include <vector>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/decision.hpp>
+#include <zero/module/detail/kept_state.hpp>
 #include <zero/module/detail/optimizers.hpp>
 #include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
@@ -22,12 +23,14 @@
 
 namespace zero::detail {
 
-/// Drives the schedules of a module. Knows units by number and nothing of their kinds.
+/// Drives the schedules of a module. Knows nothing of the kinds of units.
 template <class Optimizer, class Comm, class T>
 class Engine {
  public:
   using Buffers = zero::Buffers<T, Optimizer::states>;
   using Runner = detail::Runner<Optimizer, Comm, T>;
+  using Kept = KeptState<Comm, Buffers, T>;
+  static constexpr std::size_t states = Optimizer::states;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
          Groups<Optimizer> optimizers, ModuleOptions options)
@@ -62,20 +65,12 @@ class Engine {
     require_idle("begin_step");
     require_live("begin_step");
     const std::size_t micro_steps = options.micro_steps;
-    const bool counts = options.program == nullptr;
-    if (counts && (micro_steps == 0 || micro_steps > schedules_.max_micro_steps())) {
-      throw ContractError("zero: begin_step: expected 1 to " +
-                          std::to_string(schedules_.max_micro_steps()) + " micro-steps, got " +
-                          std::to_string(micro_steps) +
-                          (micro_steps == 0 ? "; a step has at least one"
-                                            : "; raise ModuleOptions::max_micro_steps"));
-    }
     if (!schedules_.is_training(options.program, micro_steps)) {
       replan("begin_step", schedules_.planned_training(), options.program,
              [&] { schedules_.plan_training(options.program, micro_steps); });
-      training_.restart();
-    } else if (phase_of_events_ != Phase::training) {
-      fence();
+    }
+    if (phase_of_events_ != Phase::training) {
+      streams_.fence();
       training_.restart();
     }
     progress_.begin_step();
@@ -87,9 +82,9 @@ class Engine {
     if (!schedules_.is_evaluation(options.program)) {
       replan("evaluate", schedules_.planned_evaluation(), options.program,
              [&] { schedules_.plan_evaluation(options.program); });
-      evaluation_.restart();
-    } else if (phase_of_events_ != Phase::evaluation) {
-      fence();
+    }
+    if (phase_of_events_ != Phase::evaluation) {
+      streams_.fence();
       evaluation_.restart();
     }
     return begin(Phase::evaluation, schedules_.evaluation(), evaluation_events_);
@@ -99,25 +94,17 @@ class Engine {
 
   /// The compute that comes next in the program, or null if none is left.
   const Compute* next_compute() const {
-    const std::vector<Compute>& computes = planned().program().computes;
-    return phase_ != Phase::idle && place_ < computes.size() ? &computes[place_] : nullptr;
+    return phase_ == Phase::idle ? nullptr : planned().next(place_);
   }
-  /// The next compute that does `op`.
-  ///
-  /// Errors:  ContractError if there is none any more.
-  const Compute& next_compute(Op op) const {
-    const std::vector<Compute>& computes = planned().program().computes;
-    for (std::size_t place = place_; place < computes.size(); ++place) {
-      if (computes[place].op == op) return computes[place];
-    }
-    throw ContractError(std::string("zero: ") + info(op).name +
-                        " was called, but the program of this step has none any more; call finish");
-  }
-  /// Whether the compute at a place of the program is a forward that ran already.
-  bool recomputes(std::size_t place) const { return planned().check.recomputes(place); }
-  std::size_t use(std::size_t place) const { return planned().program().computes[place].use; }
+  /// The next compute that does `op`; ContractError if there is none any more.
+  const Compute& next_compute(Op op) const { return planned().next(place_, op); }
   /// Where in the program the unit is whose scope is open.
   std::size_t inside_place() const { return place_ - 1; }
+  /// What is planned for the step or evaluation that is open.
+  const Planned& planned() const {
+    return phase_ == Phase::evaluation ? schedules_.planned_evaluation()
+                                       : schedules_.planned_training();
+  }
 
   /// Makes a unit ready to compute; computes before it that were not entered do not run.
   const Step& enter(Op op, std::size_t unit) {
@@ -275,39 +262,18 @@ class Engine {
     place_ = 0;
     return ++number_;
   }
-  const Planned& planned() const {
-    return phase_ == Phase::evaluation ? schedules_.planned_evaluation()
-                                       : schedules_.planned_training();
-  }
-  /// Plans another schedule. Where programs of the caller's come or go, the ranks compare what they
-  /// plan: a collective, which the ranks that plan nothing answer with another one, an error on
-  /// all.
+  /// Plans another schedule, and compares it across ranks where a program of the caller's comes or
+  /// goes: a rank that plans nothing answers with another collective, an error on all.
   template <class Plan>
   void replan(const char* call, const Planned& planned, const Program* program, Plan plan) {
     const bool compares = planned.own || program != nullptr;
-    if (compares) {
-      streams_.synchronize();
-    } else {
-      fence();
-    }
+    if (compares) streams_.synchronize();
     phase_of_events_ = Phase::idle;
     plan();
     if (!compares) return;
-    try {
-      compare_programs(mesh_.world, call, parameters_, planned.schedule, hashes_);
-    } catch (...) {
-      schedules_.drop(planned);
-      throw;
-    }
-  }
-  /// Orders everything that comes after everything that was enqueued, without waiting on the host.
-  void fence() {
-    for (std::size_t s = 0; s < stream_count; ++s) {
-      streams_[static_cast<StreamId>(s)].record(fence_events_[s]);
-    }
-    for (std::size_t s = 0; s < stream_count; ++s) {
-      for (HostEvent& event : fence_events_) streams_[static_cast<StreamId>(s)].wait(event);
-    }
+    schedules_.drop(planned);  // until the ranks agree
+    compare_programs(mesh_.world, call, parameters_, planned.schedule, hashes_);
+    schedules_.keep(planned);
   }
   void settle() noexcept {
     try {
@@ -325,7 +291,6 @@ class Engine {
   RankMemory<Buffers> memory_;
   Control control_;
   std::vector<HostEvent> training_events_, evaluation_events_;
-  HostEvent fence_events_[stream_count];
   HostStreams streams_;  // after what its queued work refers to: its destruction ends that work
   Runner runner_;
   Executor<Runner> training_, evaluation_;

@@ -26,6 +26,13 @@ class HostStreams {
   HostStream& operator[](StreamId id) { return *streams_[static_cast<std::size_t>(id)]; }
   /// Waits for all streams; throws the first error.
   void synchronize() { device_.synchronize(); }
+  /// Orders everything that comes after everything that was enqueued, without waiting on the host.
+  void fence() {
+    for (std::size_t s = 0; s < stream_count; ++s) streams_[s]->record(fence_events_[s]);
+    for (HostStream* stream : streams_) {
+      for (HostEvent& event : fence_events_) stream->wait(event);
+    }
+  }
   /// Throws the first error so far. Does not wait.
   void check() const {
     for (const HostStream* stream : streams_) stream->check();
@@ -38,6 +45,7 @@ class HostStreams {
   }
 
  private:
+  HostEvent fence_events_[stream_count];
   HostDevice device_;
   HostStream* streams_[stream_count] = {};
 };

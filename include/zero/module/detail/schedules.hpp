@@ -26,6 +26,19 @@ namespace zero::detail {
 struct Planned {
   explicit Planned(const ParameterTable& parameters) : check(parameters) {}
   const Program& program() const { return schedule.program; }
+  /// The compute at `place`, or null past the end.
+  const Compute* next(std::size_t place) const {
+    return place < program().computes.size() ? &program().computes[place] : nullptr;
+  }
+  /// The first compute from `place` on that does `op`.
+  ///
+  /// Errors:  ContractError if there is none.
+  const Compute& next(std::size_t place, Op op) const {
+    while (place < program().computes.size() && program().computes[place].op != op) ++place;
+    if (const Compute* const found = next(place)) return *found;
+    throw ContractError(std::string("zero: ") + info(op).name +
+                        " was called, but the program of this step has none any more; call finish");
+  }
 
   Schedule schedule;
   ProgramCheck check;
@@ -103,6 +116,12 @@ class Schedules {
   /// Errors:  ContractError for a program that makes no sense or needs more than is reserved; then
   ///          nothing is planned.
   void plan_training(const Program* program, std::size_t micro_steps) {
+    if (program == nullptr && (micro_steps == 0 || micro_steps > max_micro_steps_)) {
+      throw ContractError("zero: begin_step: expected 1 to " + std::to_string(max_micro_steps_) +
+                          " micro-steps, got " + std::to_string(micro_steps) +
+                          (micro_steps == 0 ? "; a step has at least one"
+                                            : "; raise ModuleOptions::max_micro_steps"));
+    }
     if (program == nullptr) fill_training(plain_, units(), micro_steps);
     if (program != nullptr && !program->updates) {
       throw ContractError(
@@ -118,10 +137,9 @@ class Schedules {
     }
     plan(evaluation_, "evaluate", program);
   }
-  /// Forgets a program that ranks do not agree on.
-  void drop(const Planned& planned) {
-    (&planned == &training_ ? training_ : evaluation_).valid = false;
-  }
+  /// What is planned does not hold, until it is kept after all.
+  void drop(const Planned& planned) { mutable_of(planned).valid = false; }
+  void keep(const Planned& planned) { mutable_of(planned).valid = true; }
 
   /// What ranks must agree on: schedules, names, sizes, options of tensors, and the type of
   /// weights.
@@ -148,6 +166,9 @@ class Schedules {
   }
 
  private:
+  Planned& mutable_of(const Planned& planned) {
+    return &planned == &training_ ? training_ : evaluation_;
+  }
   std::size_t units() const { return parameters_.shape().units(); }
   static bool follows(const Planned& planned, const Program& program) {
     return planned.valid && planned.own && planned.program().micro_steps == program.micro_steps &&

@@ -3,6 +3,8 @@
 // Contents: checks what the buffers hold, R1 to R4, R7, R8. Includes schedule/ only.
 #pragma once
 
+#include <zero/schedule/detail/kept_activations.hpp>
+#include <zero/schedule/detail/operands.hpp>
 #include <zero/schedule/detail/scratch.hpp>
 #include <zero/schedule/detail/windows.hpp>
 #include <zero/schedule/rules.hpp>
@@ -20,23 +22,20 @@ class Contents {
     const auto n = static_cast<std::uint32_t>(schedule.steps.size());
     for (std::uint32_t i = 0; i < n; ++i) {
       Rule rule = apply(steps[i]);
-      for (const Access& access : steps[i]) {
-        if (rule == Rule::none && access.index >= extent(schedule, access.space))
-          rule = Rule::bound;
+      for (const Access& a : steps[i]) {
+        if (rule == Rule::none && a.index >= extent(schedule, a.space)) rule = Rule::bound;
       }
       if (rule != Rule::none) return {rule, i, i, steps[i].subject};
     }
-    const Rule rule = at_end();
-    return rule == Rule::none ? Finding{} : Finding{rule, n, n, 0};
+    if (const Rule rule = at_end(); rule != Rule::none) return {rule, n, n, 0};
+    return {};
   }
-  /// Obtains room for schedules with that many buffers in one space, micro-steps, and uses of a
-  /// unit in each.
+  /// See Verifier::reserve.
   constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps,
                          std::size_t uses) {
-    latest_.reserve(model.units() * micro_steps * uses);
     params_.reserve(buffers);
     whole_.reserve(buffers);
-    activations_.reserve(buffers);
+    activations_.reserve(model, buffers, micro_steps, uses);
     shard_.reserve(model.groups());
     groups_.reserve(model.groups());
     windows_.reserve(model, micro_steps);
@@ -54,14 +53,8 @@ class Contents {
   };
   struct Group {
     std::size_t reduced = 0;  // backwards that are in its reduced gradient
-    bool updated = false, normed = false;
-    bool split = false;  // updated on this replica's part of the shard only
+    bool updated = false, normed = false, split = false;  // split: on this replica's part only
   };
-  struct Forward {
-    std::size_t place = nothing;  // in the program
-    friend constexpr bool operator==(const Forward&, const Forward&) = default;
-  };
-  static constexpr std::size_t nothing = ~std::size_t{0};
 
   constexpr Finding begin(const Schedule& schedule) {
     s_ = &schedule;
@@ -69,9 +62,7 @@ class Contents {
     params_.reset(extent(schedule, Space::params_whole));
     whole_.reset(extent(schedule, Space::grads_whole));
     shard_.reset(groups);
-    activations_.reset(extent(schedule, Space::activations));
-    uses_ = uses(schedule.program);
-    latest_.reset(schedule.model.units() * schedule.program.micro_steps * uses_);
+    activations_.begin(schedule);
     groups_.reset(groups);
     cursor_ = 0;
     control_begun_ = combined_ = false;
@@ -129,17 +120,6 @@ class Contents {
   }
 
   static constexpr Index index(std::size_t i) { return static_cast<Index>(i); }
-  /// The nth access of a step to `space`.
-  static constexpr Access find(const Step& step, Space space, std::size_t nth = 0) {
-    for (const Access& access : step) {
-      if (access.space == space && nth-- == 0) return access;
-    }
-    return {};
-  }
-  static constexpr bool touches(const Step& step, Space space, Mode mode, std::size_t at) {
-    const Access access = find(step, space);
-    return access.mode == mode && access.index == at;
-  }
   template <class Cell>
   static constexpr bool holds(const Scratch<Cell>& cells, Index at, std::size_t group) {
     return at < cells.size() && cells[at].group == group;
@@ -204,11 +184,6 @@ class Contents {
     return next.op == step.op && next.unit == step.subject && next.micro_step == step.micro_step &&
            touches(step, Space::flow, Mode::update, 0);
   }
-  /// The latest forward of the unit, micro-step and use that the program computes now.
-  constexpr Forward& latest() {
-    const Compute& now = s_->program.computes[cursor_];
-    return latest_[(now.unit * s_->program.micro_steps + now.micro_step) * uses_ + now.use];
-  }
   constexpr Rule reads_params(const Step& step, std::size_t unit) const {
     std::size_t nth = 0;
     for (const Index g : s_->model.unit(unit)) {
@@ -220,19 +195,18 @@ class Contents {
     return Rule::none;
   }
   constexpr Rule forward(const Step& step, std::size_t unit) {
-    const Access kept = find(step, Space::activations);
-    if (!in_order(step) || kept.mode != Mode::write) return Rule::order;
-    if (kept.index >= activations_.size()) return Rule::bound;
-    activations_[kept.index] = latest() = Forward{cursor_};
+    if (!in_order(step)) return Rule::order;
+    const Compute& now = s_->program.computes[cursor_];
+    const Access to = find(step, Space::activations);
+    if (const Rule rule = activations_.write(to, now, cursor_); rule != Rule::none) return rule;
     ++cursor_;
     return reads_params(step, unit);
   }
   constexpr Rule backward(const Step& step, std::size_t unit) {
-    const Access kept = find(step, Space::activations);
-    if (!in_order(step) || kept.mode != Mode::read) return Rule::order;
-    if (kept.index >= activations_.size()) return Rule::bound;
-    if (latest() == Forward{} || activations_[kept.index] != latest()) return Rule::order;
-    activations_[kept.index] = latest() = Forward{};
+    if (!in_order(step)) return Rule::order;
+    const Compute& now = s_->program.computes[cursor_];
+    const Access from = find(step, Space::activations);
+    if (const Rule rule = activations_.read(from, now); rule != Rule::none) return rule;
     if (const Rule rule = reads_params(step, unit); rule != Rule::none) return rule;
     std::size_t nth = 0;
     for (const Index g : s_->model.unit(unit)) {
@@ -314,12 +288,12 @@ class Contents {
   }
 
   const Schedule* s_ = nullptr;
-  Scratch<Params> params_{};                   // [slot]
-  Scratch<Gradient> whole_{}, shard_{};        // [slot], [group]
-  Scratch<Forward> activations_{}, latest_{};  // what is there; [unit, micro-step, use]
+  Scratch<Params> params_{};             // [slot]
+  Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
+  KeptActivations activations_{};
   Scratch<Group> groups_{};
   Windows windows_{};
-  std::size_t cursor_ = 0, uses_ = 1;  // place in the program; uses of a unit in a micro-step
+  std::size_t cursor_ = 0;  // place in the program
   bool control_begun_ = false, combined_ = false;
 };
 
