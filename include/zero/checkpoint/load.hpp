@@ -85,7 +85,7 @@ class Matcher {
     if (!options_.weights_only) match_scalars(state, report);
     if (options_.relaxed || (report.missing.empty() && report.unexpected.empty())) return;
     throw CheckpointError(
-        "the names differ; missing in the checkpoint: " + text_of_names(report.missing) +
+        where_ + "the names differ; missing in the checkpoint: " + text_of_names(report.missing) +
         "; only in the checkpoint: " + text_of_names(report.unexpected) +
         ". Load it into the model that it is of, or pass .relaxed = true");
   }
