@@ -7,5 +7,6 @@
 #include <zero/checkpoint/files.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/checkpoint/load.hpp>
+#include <zero/checkpoint/merge.hpp>
 #include <zero/checkpoint/safetensors.hpp>
 #include <zero/checkpoint/save.hpp>

@@ -124,7 +124,7 @@ void compare_replicas(const SaveJob& job, const Manifest& manifest, const Comm& 
   for (const HeldTensor& tensor : job.state.tensors) {
     for (const HeldPart& part : tensor.parts) {
       if (sums[at++] == 0) continue;
-      throw CheckpointError("zero::save: tensor " + quoted(tensor.name) + " (" + part.name +
+      throw CheckpointError("zero::save: tensor " + in_quotes(tensor.name) + " (" + part.name +
                             ") differs between ranks that should hold the same; nothing was "
                             "written. Load a checkpoint, or find what changed one of them");
     }
