@@ -66,16 +66,17 @@ inline bool same_bits(const Kept& a, const Kept& b) {
 inline zero::AdamW adam() {
   return {.learning_rate = [](std::int64_t step) { return 0.125F / static_cast<float>(1 + step); }};
 }
-/// Runs f(module) on each rank in a stage that is named by its number; 4 is hybrid.
+/// Runs f(module) on each rank in a stage that is named by its number; 4 is hybrid, 5 is hpZ.
 template <class T = float, class F>
 auto in_stage(std::size_t stage, std::size_t ranks, F f) {
-  const Setup setup = Setup{}.on(ranks, stage == 4 ? 2 : 1);
+  const Setup setup = Setup{}.on(ranks, stage >= 4 ? 2 : 1);
   switch (stage) {
     case 0: return harness::on_ranks<zero::Ddp, T>(setup, odd_model(), adam(), f);
     case 1: return harness::on_ranks<zero::Zero1, T>(setup, odd_model(), adam(), f);
     case 2: return harness::on_ranks<zero::Zero2, T>(setup, odd_model(), adam(), f);
     case 3: return harness::on_ranks<zero::Zero3, T>(setup, odd_model(), adam(), f);
-    default: return harness::on_ranks<zero::Hybrid, T>(setup, odd_model(), adam(), f);
+    case 4: return harness::on_ranks<zero::Hybrid, T>(setup, odd_model(), adam(), f);
+    default: return harness::on_ranks<zero::Hpz, T>(setup, odd_model(), adam(), f);
   }
 }
 template <class T>
@@ -116,10 +117,10 @@ BOOST_AUTO_TEST_CASE(any_mesh_loads_what_any_other_saved) {
 }
 
 BOOST_AUTO_TEST_CASE(any_stage_loads_what_any_other_saved) {
-  for (const std::size_t from : {0, 1, 2, 3, 4}) {
+  for (const std::size_t from : {0, 1, 2, 3, 4, 5}) {
     MemoryFiles disk;
     const Kept saved = train_and_save<float>(disk, from, 4);
-    for (const std::size_t to : {0, 1, 2, 3, 4}) {
+    for (const std::size_t to : {0, 1, 2, 3, 4, 5}) {
       for (const std::size_t ranks : {2, 6}) {
         for (const Kept& kept : load_on<float>(disk, to, ranks)) {
           BOOST_TEST(same_bits(kept, saved), "stage " << from << " to " << to);
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(any_stage_loads_what_any_other_saved) {
 
 // B111
 BOOST_AUTO_TEST_CASE(a_resumed_run_is_the_same_run) {
-  for (const std::size_t stage : {0, 1, 2, 3, 4}) {
+  for (const std::size_t stage : {0, 1, 2, 3, 4, 5}) {
     const auto run = [&](std::size_t ranks, auto before) {
       return in_stage<float>(stage, ranks, Body<float>([&](Trained<float>& module) {
                                before(module);
@@ -179,11 +180,11 @@ std::vector<std::vector<float>> seen_after_load(std::size_t stage,
 }
 
 BOOST_AUTO_TEST_CASE(masters_and_what_computes_are_loaded_together) {
-  for (const std::size_t from : {1, 3}) {
+  for (const std::size_t from : {1, 5}) {
     MemoryFiles disk;
     const Kept saved = train_and_save<zero::bf16>(disk, from, 2);
-    for (const std::size_t to : {0, 1, 3}) {
-      for (const Kept& kept : load_on<zero::bf16>(disk, to, 3)) BOOST_TEST(same_bits(kept, saved));
+    for (const std::size_t to : {0, 1, 3, 5}) {
+      for (const Kept& kept : load_on<zero::bf16>(disk, to, 4)) BOOST_TEST(same_bits(kept, saved));
       // Masters load into a module without; frozen weights are narrow in the file and widen.
       for (const Kept& kept : load_on<float>(disk, to, 2)) BOOST_TEST(same_bits(kept, saved));
       // What forward sees is rounded from the masters that were loaded, also without the rest.
