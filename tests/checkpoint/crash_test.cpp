@@ -90,6 +90,29 @@ BOOST_AUTO_TEST_CASE(whatever_a_crash_leaves_is_the_old_or_the_new_and_can_go_on
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_exchange_that_was_not_made_durable_is_not_cleaned_away) {
+  MemoryFiles disk;
+  const auto save = [&](zero::Files& files, std::int64_t version) {
+    held::save(2, 1, version, "runs", {.name = "same", .files = &files}, tensors);
+  };
+  save(disk, 1);
+  disk.begin_notes();
+  bool exchanged = false;
+  FaultyFiles files(disk, [&](std::size_t, const std::string& name, std::int64_t& result) {
+    exchanged = exchanged || name == "exchange";
+    result = -EIO;
+    return exchanged && name == "sync_directory";
+  });
+  BOOST_TEST(held::says(held::error_of([&] { save(files, 2); }), {"sync directory"}));
+  save(disk, 3);
+  std::size_t wrong = 0;
+  const std::size_t states = disk.for_each_crash(6, [&](MemoryFiles& left) {
+    const std::int64_t version = found(left);
+    wrong += version >= 1 && version <= 3 ? 0 : 1;
+  });
+  BOOST_TEST(wrong == 0, wrong << " of " << states);
+}
+
 /// Fails call `n` in some way and all later ones too if `forever`.
 struct Failure {
   const char* title;

@@ -5,7 +5,7 @@
 source "$(dirname "$0")/cases.sh"
 cd "$1" || exit 2
 declare_cases 1
-folders=$(ls -d include tests examples benchmarks 2>/dev/null)
+folders=$(ls -d include tests examples tools benchmarks 2>/dev/null)
 files=$(find $folders -name '*.hpp' -o -name '*.cpp' -o -name '*.cuh' -o -name '*.cu')
 if output=$("$2" --dry-run --Werror $files 2>&1); then
   pass

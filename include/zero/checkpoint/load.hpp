@@ -51,7 +51,7 @@ inline std::string text_of_names(const std::vector<std::string>& names) {
   constexpr std::size_t most = 20;
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < most; ++i) {
-    text += (i == 0 ? "" : ", ") + quoted(names[i]);
+    text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
   }
   if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
   return names.empty() ? "none" : text;
@@ -85,7 +85,7 @@ class Matcher {
     if (!options_.weights_only) match_scalars(state, report);
     if (options_.relaxed || (report.missing.empty() && report.unexpected.empty())) return;
     throw CheckpointError(
-        "the names differ; missing in the checkpoint: " + text_of_names(report.missing) +
+        where_ + "the names differ; missing in the checkpoint: " + text_of_names(report.missing) +
         "; only in the checkpoint: " + text_of_names(report.unexpected) +
         ". Load it into the model that it is of, or pass .relaxed = true");
   }
@@ -96,7 +96,7 @@ class Matcher {
   void match(const HeldTensor& held, std::size_t t, ReadPlan& plan, LoadReport& report) {
     const Manifest::Tensor& tensor = manifest_.tensors[t];
     if (!(held.shape == tensor.shape)) {
-      throw CheckpointError(where_ + "tensor " + quoted(held.name) + " has the shape " +
+      throw CheckpointError(where_ + "tensor " + in_quotes(held.name) + " has the shape " +
                             text(held.shape) + " here and " + text(tensor.shape) +
                             " in the checkpoint; load it into the model that it is of");
     }
@@ -124,7 +124,7 @@ class Matcher {
     if (how == Conversion::same || how == Conversion::exact) return;
     if (how == Conversion::rounds && options_.narrowing) return;
     throw CheckpointError(
-        where_ + "tensor " + quoted(name) + " (" + part.name + ") is " + name_of(stored) +
+        where_ + "tensor " + in_quotes(name) + " (" + part.name + ") is " + name_of(stored) +
         " in the checkpoint and " + name_of(part.type) + " here" +
         (how == Conversion::none ? ", which are not converted"
                                  : ", which may lose bits; pass .narrowing = true to round it"));

@@ -87,7 +87,7 @@ struct Manifest {
   }
   /// A piece for the text of an error.
   std::string text(const Piece& piece) const {
-    return "tensor " + detail::quoted(tensors[piece.tensor].name) + " (" + part(piece).name +
+    return "tensor " + detail::in_quotes(tensors[piece.tensor].name) + " (" + part(piece).name +
            ", elements " + std::to_string(piece.begin) + " to " +
            std::to_string(piece.begin + piece.count) + ")";
   }
@@ -106,14 +106,15 @@ struct Manifest {
     std::size_t parts = 0;
     for (const Tensor& tensor : tensors) {
       if (!names.insert(tensor.name).second) {
-        refuse("tensor " + detail::quoted(tensor.name) + " stands twice");
+        refuse("tensor " + detail::in_quotes(tensor.name) + " stands twice");
       }
       first.push_back(parts);
       parts += tensor.parts.size();
       std::set<std::string> own;
       for (const Part& p : tensor.parts) {
         if (p.name.empty() || !own.insert(p.name).second) {
-          refuse("tensor " + detail::quoted(tensor.name) + " has a part without a name of its own");
+          refuse("tensor " + detail::in_quotes(tensor.name) +
+                 " has a part without a name of its own");
         }
       }
     }
@@ -122,16 +123,16 @@ struct Manifest {
     for (const File& file : files) {
       if (!detail::is_base_name(file.name) || file.name == file_name ||
           !names.insert(file.name).second) {
-        refuse("a file is called " + detail::quoted(file.name) +
+        refuse("a file is called " + detail::in_quotes(file.name) +
                ", which is no name of its own in a directory");
       }
       for (const Piece& piece : file.pieces) {
         if (piece.tensor >= tensors.size() || piece.part >= tensors[piece.tensor].parts.size()) {
-          refuse("a piece of an unknown tensor lies in " + detail::quoted(file.name));
+          refuse("a piece of an unknown tensor lies in " + detail::in_quotes(file.name));
         }
         const std::uint64_t elements = tensors[piece.tensor].shape.elements();
         if (piece.count == 0 || piece.begin > elements || piece.count > elements - piece.begin) {
-          refuse("a piece of tensor " + detail::quoted(tensors[piece.tensor].name) +
+          refuse("a piece of tensor " + detail::in_quotes(tensors[piece.tensor].name) +
                  " lies outside it");
         }
         if (piece.chunks.size() != (bytes(piece) + chunk_bytes - 1) / chunk_bytes) {
@@ -152,7 +153,7 @@ struct Manifest {
         }
         const std::uint64_t elements = tensors[t].shape.elements();
         if (end != elements || (!pieces.empty() && pieces.back().second != end)) {
-          refuse("tensor " + detail::quoted(tensors[t].name) + " (" + tensors[t].parts[p].name +
+          refuse("tensor " + detail::in_quotes(tensors[t].name) + " (" + tensors[t].parts[p].name +
                  ") is not whole: its pieces leave a hole or overlap at element " +
                  std::to_string(end));
         }

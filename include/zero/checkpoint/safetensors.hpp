@@ -85,30 +85,30 @@ inline StoredTensor read_stored_tensor(JsonReader& json, const std::string& name
         if (known.name == type) tensor.type = known.name;
       }
       if (tensor.type.empty())
-        json.fail("tensor " + quoted(name) + " has the unknown type " + quoted(type));
+        json.fail("tensor " + in_quotes(name) + " has the unknown type " + in_quotes(type));
     } else if (key == "shape") {
       has_shape = true;
       json.array([&] { tensor.shape.push_back(json.number()); });
     } else if (key == "data_offsets") {
       json.array([&] {
-        if (offsets.size() == 2) json.fail("tensor " + quoted(name) + " has three offsets");
+        if (offsets.size() == 2) json.fail("tensor " + in_quotes(name) + " has three offsets");
         offsets.push_back(json.number(data_bytes));
       });
     } else {
-      json.fail("tensor " + quoted(name) + " has the unknown field " + quoted(key));
+      json.fail("tensor " + in_quotes(name) + " has the unknown field " + in_quotes(key));
     }
   });
   if (tensor.type.empty() || !has_shape || offsets.size() != 2) {
-    json.fail("tensor " + quoted(name) + " lacks one of dtype, shape and two data_offsets");
+    json.fail("tensor " + in_quotes(name) + " lacks one of dtype, shape and two data_offsets");
   }
   std::uint64_t bytes = bytes_of_stored(tensor.type);
   for (const std::uint64_t extent : tensor.shape) {
     if (!multiply(bytes, extent, bytes)) {
-      json.fail("the shape of tensor " + quoted(name) + " has 2^64 bytes or more");
+      json.fail("the shape of tensor " + in_quotes(name) + " has 2^64 bytes or more");
     }
   }
   if (offsets[0] > offsets[1] || offsets[1] - offsets[0] != bytes) {
-    json.fail("tensor " + quoted(name) + " of " + std::to_string(bytes) +
+    json.fail("tensor " + in_quotes(name) + " of " + std::to_string(bytes) +
               " bytes lies at offsets " + std::to_string(offsets[0]) + " to " +
               std::to_string(offsets[1]));
   }
@@ -147,7 +147,7 @@ inline SafetensorsHeader parse_safetensors(std::string_view text, std::uint64_t 
   std::uint64_t end = 0;
   for (const StoredTensor& tensor : header.tensors) {
     if (tensor.begin != end) {
-      json.fail("tensor " + detail::quoted(tensor.name) +
+      json.fail("tensor " + detail::in_quotes(tensor.name) +
                 (tensor.begin < end ? " overlaps another" : " lies behind a hole"));
     }
     end = tensor.begin + tensor.bytes;
@@ -182,7 +182,7 @@ inline std::string write_safetensors(std::span<StoredTensor> tensors,
   std::uint64_t end = 0;
   for (StoredTensor& tensor : tensors) {
     if (!names.insert(tensor.name).second) {
-      throw ContractError("zero: a safetensors file was to hold " + detail::quoted(tensor.name) +
+      throw ContractError("zero: a safetensors file was to hold " + detail::in_quotes(tensor.name) +
                           " twice; rename one");
     }
     comma();

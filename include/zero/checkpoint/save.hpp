@@ -4,11 +4,12 @@
 // base/, layout/ and comm/.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/checkpoint/detail/agree.hpp>
@@ -33,21 +34,34 @@ struct SaveOptions {
   std::map<std::string, std::string> user{};
   /// Bytes that have one digest; a power of two.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 22;
+  /// Told what this rank has written of its part, in bytes, by the thread that writes.
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress{};
   /// Another file system than the machine's; it must live during the call.
   Files* files = nullptr;
 };
 
 namespace detail {
 
-/// Ranks that should hold the same must hold the same bits; `shared` is a digest of what all have
-/// in common. A collective.
-template <Communicator Comm>
-void compare_replicas(const HeldState& state, std::uint64_t shared, const Comm& world) {
-  // The first holder's digest times the others' number, less the digests of the others: zero, but
-  // for chance, if all are equal.
-  const auto weighed = [](std::uint64_t digest, std::size_t holders, std::size_t holder) {
-    return holder == 0 ? digest * (holders - 1) : 0 - digest;
-  };
+/// What one rank saves, and of what it consists.
+struct SaveJob {
+  HeldState state;
+  std::string path;
+  SaveOptions options;
+  std::vector<std::uint64_t> replicas{};  // [part of a tensor] see weighed
+
+  std::string name() const {
+    return options.name.empty() ? Store::numbered_name(state.step) : options.name;
+  }
+  Files& files() const { return options.files == nullptr ? disk_files() : *options.files; }
+};
+
+/// What a rank adds to the sum over all ranks that tells whether the holders of something hold the
+/// same bits: the first one's digest times the number of the others, less their digests, is zero
+/// then, and else only by chance.
+constexpr std::uint64_t weighed(std::uint64_t digest, std::size_t holders, std::size_t holder) {
+  return holder == 0 ? digest * (holders - 1) : 0 - digest;
+}
+inline std::vector<std::uint64_t> weigh_replicas(const HeldState& state) {
   std::vector<std::uint64_t> sums;
   for (const HeldTensor& tensor : state.tensors) {
     for (const HeldPart& part : tensor.parts) {
@@ -60,46 +74,110 @@ void compare_replicas(const HeldState& state, std::uint64_t shared, const Comm& 
       sums.push_back(weighed(digest, part.holders, part.holder));
     }
   }
-  sums.push_back(weighed(shared, world.size(), world.rank()));
-  world.all_reduce(sums.data(), sums.size(), Label{"compare replicas", {}, no_position});
-  if (sums.back() != 0) {
-    throw CheckpointError(
-        "zero::save: the ranks have different tensors, counters, scalars or user texts; nothing "
-        "was written. Pass the same on all ranks (this is rank " +
-        std::to_string(world.rank()) + ")");
-  }
-  std::size_t at = 0;
-  for (const HeldTensor& tensor : state.tensors) {
-    for (const HeldPart& part : tensor.parts) {
-      if (sums[at++] == 0) continue;
-      throw CheckpointError("zero::save: tensor " + quoted(tensor.name) + " (" + part.name +
-                            ") differs between the " + std::to_string(part.holders) +
-                            " ranks that should hold the same; nothing was written. Load a "
-                            "checkpoint, or find what changed one of them");
-    }
-  }
+  return sums;
 }
 
 /// The manifest without its files.
-inline Manifest describe(const HeldState& state, const SaveOptions& options) {
-  Manifest manifest;
-  if (!Manifest::is_chunk(options.chunk_bytes)) {
+///
+/// Errors:  ContractError for options that make no sense.
+inline Manifest describe(const SaveJob& job) {
+  Store::check_name(job.name());
+  if (!Manifest::is_chunk(job.options.chunk_bytes)) {
     throw ContractError("zero::save: chunk_bytes must be a power of two from " +
                         std::to_string(Manifest::least_chunk) + " to " +
                         std::to_string(Manifest::largest_chunk) + ", but is " +
-                        std::to_string(options.chunk_bytes));
+                        std::to_string(job.options.chunk_bytes));
   }
-  manifest.step = state.step;
-  manifest.chunk_bytes = options.chunk_bytes;
-  manifest.scalars = state.scalars;
-  manifest.user = options.user;
-  for (const HeldTensor& tensor : state.tensors) {
+  Manifest manifest;
+  manifest.step = job.state.step;
+  manifest.chunk_bytes = job.options.chunk_bytes;
+  manifest.scalars = job.state.scalars;
+  manifest.user = job.options.user;
+  for (const HeldTensor& tensor : job.state.tensors) {
     manifest.tensors.push_back({tensor.name, tensor.shape, tensor.counter});
     for (const HeldPart& part : tensor.parts) {
       manifest.tensors.back().parts.push_back({part.name, part.type});
     }
   }
   return manifest;
+}
+
+/// Ranks that should hold the same must hold the same bits. A collective.
+template <Communicator Comm>
+void compare_replicas(const SaveJob& job, const Manifest& manifest, const Comm& world) {
+  std::vector<std::uint64_t> sums;
+  together(world, "zero::save", [&] {
+    const std::string text = write_manifest(manifest) + job.name();
+    sums.push_back(weighed(quick_digest(text.data(), text.size(), 0), world.size(), world.rank()));
+  });
+  const Label label{"compare replicas", {}, no_position};
+  world.all_reduce(sums.data(), 1, label);
+  if (sums[0] != 0) {
+    throw CheckpointError(
+        "zero::save: the ranks have different tensors, counters, scalars or options; nothing was "
+        "written. Pass the same on all ranks (this is rank " +
+        std::to_string(world.rank()) + ")");
+  }
+  sums = job.replicas;
+  if (!sums.empty()) world.all_reduce(sums.data(), sums.size(), label);
+  std::size_t at = 0;
+  for (const HeldTensor& tensor : job.state.tensors) {
+    for (const HeldPart& part : tensor.parts) {
+      if (sums[at++] == 0) continue;
+      throw CheckpointError("zero::save: tensor " + in_quotes(tensor.name) + " (" + part.name +
+                            ") differs between ranks that should hold the same; nothing was "
+                            "written. Load a checkpoint, or find what changed one of them");
+    }
+  }
+}
+
+/// Saves what the jobs of all ranks say. A collective.
+template <Communicator Comm>
+std::string run(const SaveJob& job, const Comm& world) {
+  const bool first = world.rank() == 0;
+  Manifest manifest;
+  together(world, "zero::save", [&] { manifest = describe(job); });
+  compare_replicas(job, manifest, world);
+  const std::string name = job.name();
+  Store store(job.files(), job.path);
+  bool committing = false;
+  try {
+    together(world, "zero::save", [&] {
+      if (first) store.begin(name);
+    });
+    Manifest::File own;
+    std::string record;
+    together(world, "zero::save", [&] {
+      own = write_rank_file(store.files(), store.temporary(name), world.rank(), job.state, manifest,
+                            job.options.progress);
+      record = write_file_record(own);
+    });
+    for (std::size_t rank = 0; rank < world.size(); ++rank) {
+      std::string text = rank == world.rank() ? record : std::string();
+      broadcast_text(world, text, rank);
+      if (!first) continue;
+      Manifest::File file = read_file_record(text);
+      if (!file.pieces.empty()) manifest.files.push_back(std::move(file));
+    }
+    together(world, "zero::save", [&] {
+      if (!first) return;
+      const std::string file = store.temporary(name) + '/' + Manifest::file_name;
+      manifest.check("zero::save: the list of what the ranks hold");
+      write_text(store.files(), file, write_manifest(manifest));
+      committing = true;
+      store.commit(name);
+    });
+  } catch (...) {
+    // Once the names are exchanged, the earlier checkpoint may lie there.
+    if (first && !committing) store.give_up(name);
+    throw;
+  }
+  together(world, "zero::save (the checkpoint is complete; what follows it)", [&] {
+    if (!first) return;
+    store.point_latest(name);
+    store.retain(name, job.options.keep);
+  });
+  return store.in(name);
 }
 
 }  // namespace detail
@@ -117,56 +195,7 @@ inline Manifest describe(const HeldState& state, const SaveOptions& options) {
 template <Communicator Comm>
 std::string save(const HeldState& state, const Comm& world, const std::string& path,
                  const SaveOptions& options = {}) {
-  const std::string name =
-      options.name.empty() ? detail::Store::numbered_name(state.step) : options.name;
-  detail::Store store(options.files == nullptr ? disk_files() : *options.files, path);
-  Manifest manifest;
-  std::uint64_t shared = 0;
-  const bool first = world.rank() == 0;
-  detail::together(world, "zero::save", [&] {
-    detail::Store::check_name(name);
-    manifest = detail::describe(state, options);
-    const std::string text = detail::write_manifest(manifest);
-    shared = detail::quick_digest(text.data(), text.size(), 0);
-  });
-  detail::compare_replicas(state, shared, world);
-  bool committing = false;
-  try {
-    detail::together(world, "zero::save", [&] {
-      if (first) store.begin(name);
-    });
-    Manifest::File own;
-    detail::together(world, "zero::save", [&] {
-      own = detail::write_rank_file(store.files(), store.temporary(name), world.rank(), state,
-                                    manifest);
-    });
-    std::string record;
-    for (std::size_t rank = 0; rank < world.size(); ++rank) {
-      if (rank == world.rank()) record = detail::write_file_record(own);
-      detail::broadcast_text(world, record, rank);
-      if (!first) continue;
-      Manifest::File file = detail::read_file_record(record);
-      if (!file.pieces.empty()) manifest.files.push_back(std::move(file));
-    }
-    detail::together(world, "zero::save", [&] {
-      if (!first) return;
-      const std::string file = store.temporary(name) + '/' + Manifest::file_name;
-      manifest.check(file);
-      detail::write_text(store.files(), file, detail::write_manifest(manifest));
-      committing = true;
-      store.commit(name);
-    });
-  } catch (...) {
-    // Once the names are exchanged, the earlier checkpoint may lie there.
-    if (first && !committing) store.give_up(name);
-    throw;
-  }
-  detail::together(world, "zero::save (the checkpoint is complete; what follows it)", [&] {
-    if (!first) return;
-    store.point_latest(name);
-    store.retain(name, options.keep);
-  });
-  return store.in(name);
+  return detail::run(detail::SaveJob{state, path, options, detail::weigh_replicas(state)}, world);
 }
 
 /// Saves a module between two steps.

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <future>
 #include <string>
 #include <vector>
 #include <zero/base/error.hpp>
@@ -28,23 +31,36 @@ void broadcast_text(const Comm& world, std::string& text, std::size_t root) {
   if (bytes > 0) std::memcpy(text.data(), words.data(), bytes);
 }
 
-/// Runs f() on each rank; if it throws on one, all ranks throw. f() must not communicate.
+/// Runs f() on each rank, in a thread beside; if it throws on one, all ranks throw. f() must not
+/// communicate. A disk may be slower than the time limit of a communicator: ranks that are done
+/// meet those that are not, from time to time, until all are.
 ///
 /// Errors:  CheckpointError with the text of the lowest rank that failed.
-template <Communicator Comm, class F>
-void together(const Comm& world, const char* call, F f) {
+template <Communicator Comm>
+void together(const Comm& world, const char* call, const std::function<void()>& f) {
+  constexpr std::chrono::milliseconds patience{200};
+  enum : std::uint64_t { done, failed, running };
   std::string error;
-  bool failed = false;
-  try {
-    f();
-  } catch (const std::exception& caught) {
-    failed = true;
-    error = caught.what();
+  const auto guarded = [&]() -> std::uint64_t {
+    try {
+      f();
+      return done;
+    } catch (const std::exception& caught) { error = caught.what(); } catch (...) {
+      error = "an exception that is not a std::exception";
+    }
+    return failed;
+  };
+  std::future<std::uint64_t> result = std::async(std::launch::async, guarded);
+  std::vector<std::uint64_t> all(world.size(), running);
+  for (;;) {
+    std::uint64_t mine = all[world.rank()];
+    if (mine == running && result.wait_for(patience) == std::future_status::ready) {
+      mine = result.get();
+    }
+    world.all_gather(&mine, all.data(), 1, Label{"checkpoint", {}, no_position});
+    if (std::find(all.begin(), all.end(), running) == all.end()) break;
   }
-  const std::uint64_t mine = failed ? 1 : 0;
-  std::vector<std::uint64_t> all(world.size());
-  world.all_gather(&mine, all.data(), 1, Label{"checkpoint", {}, no_position});
-  const auto first = std::find(all.begin(), all.end(), std::uint64_t{1});
+  const auto first = std::find(all.begin(), all.end(), failed);
   if (first == all.end()) return;
   const auto rank = static_cast<std::size_t>(first - all.begin());
   broadcast_text(world, error, rank);

@@ -37,7 +37,7 @@ class JsonReader {
     do {
       skip_space();
       const auto [key, is_new] = keys.insert(string());
-      if (!is_new) fail("the key " + quoted(*key) + " stands twice");
+      if (!is_new) fail("the key " + in_quotes(*key) + " stands twice");
       expect(':');
       member(*key);
     } while (take(','));

@@ -18,7 +18,7 @@ namespace zero::detail {
 /// Errors:  ContractError if it is not UTF-8.
 inline void append_json_string(std::string& json, std::string_view text) {
   if (!is_utf8(text)) {
-    throw ContractError("zero: a checkpoint was to hold the text " + quoted(text) +
+    throw ContractError("zero: a checkpoint was to hold the text " + in_quotes(text) +
                         ", which is not UTF-8; encode it");
   }
   json += '"';

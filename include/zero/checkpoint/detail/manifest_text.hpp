@@ -150,7 +150,7 @@ class ManifestReader {
         }
         ++i;
       }
-      json_.fail("the field " + quoted(key) + " is unknown");
+      json_.fail("the field " + in_quotes(key) + " is unknown");
     });
     if (found != names.size()) json_.fail("a field is missing");
   }
@@ -166,14 +166,14 @@ class ManifestReader {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      json_.fail(quoted(text) + " is not a number");
+      json_.fail(in_quotes(text) + " is not a number");
     }
     return value;
   }
   Digest digest() {
     const std::string text = json_.string();
     const auto made = Digest::from_text(text);
-    if (!made) json_.fail(quoted(text) + " is not a digest");
+    if (!made) json_.fail(in_quotes(text) + " is not a digest");
     return *made;
   }
   Manifest::Tensor tensor() {
@@ -212,7 +212,7 @@ class ManifestReader {
         part.name = text;
       } else {
         const auto type = data_type_of(text);
-        if (!type) json_.fail("the type " + quoted(text) + " is unknown");
+        if (!type) json_.fail("the type " + in_quotes(text) + " is unknown");
         part.type = *type;
       }
     });

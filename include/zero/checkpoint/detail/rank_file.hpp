@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,8 +43,9 @@ inline std::vector<StoredTensor> entries_of(const Manifest& manifest, const Mani
 
 /// Writes this rank's part of `state` into a file in `directory`: durable, but for its name. Writes
 /// no file if there is nothing to write; the result then has no pieces.
-inline Manifest::File write_rank_file(Files& files, const std::string& directory, std::size_t rank,
-                                      const HeldState& state, const Manifest& manifest) {
+inline Manifest::File write_rank_file(
+    Files& files, const std::string& directory, std::size_t rank, const HeldState& state,
+    const Manifest& manifest, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   struct Source {
     Manifest::Piece piece;
     const std::byte* data;
@@ -80,6 +82,8 @@ inline Manifest::File write_rank_file(Files& files, const std::string& directory
   DigestStream digest;
   out.write(header.data(), header.size());
   digest.add(header.data(), header.size());
+  const std::uint64_t all = manifest.bytes(file);
+  std::uint64_t done = header.size();
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::uint64_t bytes = manifest.bytes(file.pieces[i]);
     for (std::uint64_t begin = 0; begin < bytes; begin += manifest.chunk_bytes) {
@@ -88,6 +92,8 @@ inline Manifest::File write_rank_file(Files& files, const std::string& directory
       file.pieces[i].chunks.push_back(Digest::of(data, count));
       digest.add(data, count);
       out.write(data, count);
+      done += count;
+      if (progress) progress(done, all);
     }
   }
   out.finish();

@@ -35,7 +35,7 @@ class Store {
   /// Errors:  ContractError for what cannot be the name of a checkpoint.
   static void check_name(const std::string& name) {
     if (is_base_name(name) && name.size() <= 200 && name[0] != '.' && name != latest) return;
-    throw ContractError("zero::save: " + quoted(name) +
+    throw ContractError("zero::save: " + in_quotes(name) +
                         " cannot name a checkpoint; use up to 200 characters without a slash, not "
                         "a dot in front, and not 'latest'");
   }
@@ -117,7 +117,7 @@ class Store {
       std::string name = read_text(files_, in(latest), 256);
       if (!name.empty() && name.back() == '\n') name.pop_back();
       if (is_base_name(name) && name[0] != '.' && is_utf8(name)) return in(name);
-      throw CheckpointError("zero::load: file '" + in(latest) + "' is damaged: " + quoted(name) +
+      throw CheckpointError("zero::load: file '" + in(latest) + "' is damaged: " + in_quotes(name) +
                             " is no name of a checkpoint; load one by its own path");
     }
     const std::vector<std::int64_t> steps = numbers();

@@ -39,7 +39,7 @@ constexpr bool is_utf8(std::string_view text) {
 }
 
 /// A name for an error's text: in quotes, shortened, and without control characters.
-inline std::string quoted(std::string_view name) {
+inline std::string in_quotes(std::string_view name) {
   constexpr std::size_t most = 120;
   std::string made = "'";
   for (const char c : name.substr(0, most)) made += static_cast<unsigned char>(c) < 0x20 ? '?' : c;

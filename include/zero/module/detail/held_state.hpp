@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 #include <zero/base/element.hpp>
 #include <zero/checkpoint/held_state.hpp>
@@ -18,20 +18,46 @@
 
 namespace zero::detail {
 
-/// Calls f(place, range) for each range of a group's tensors that a buffer holds: this rank's
-/// shard, or where the buffer is whole everything.
-template <class T, class F>
-void for_each_range(const FlatLayout& layout, std::span<T> held, bool sharded, std::size_t rank,
-                    F f) {
-  if (sharded) {
-    layout.for_each_piece(rank, [&](const Piece& piece) {
-      f(piece.tensor, HeldRange{piece.tensor_begin, piece.count, held.data() + piece.shard_begin});
+/// Which ranks of a group's layout lie in a buffer, and how many ranks of the world hold the same.
+struct HeldParts {
+  std::size_t first, last;
+  std::size_t holders, holder;
+};
+template <class Comm>
+HeldParts whole_parts(const GroupInfo& group, const Mesh<Comm>& mesh) {
+  return {0, group.layout.ranks(), mesh.world.size(), mesh.world.rank()};
+}
+template <class Comm>
+HeldParts shard_parts(const GroupInfo& group, const Mesh<Comm>& mesh) {
+  const std::size_t first = mesh.shard.rank() * group.parts;
+  return {first, first + group.parts, mesh.replicate.size(), mesh.replicate.rank()};
+}
+/// What this rank updates.
+template <class Comm>
+HeldParts optimizer_parts(const GroupInfo& group, const Mesh<Comm>& mesh,
+                          const StageTraits& traits) {
+  if (!traits.shards_optimizer) return whole_parts(group, mesh);
+  if (!traits.shards_replicas) return shard_parts(group, mesh);
+  const std::size_t part = mesh.shard.rank() * group.parts + mesh.replicate.rank();
+  return {part, part + 1, 1, 0};
+}
+
+/// Appends to ranges_of(place of a tensor in its group) what of it lies in a buffer.
+template <class RangesOf>
+void list_ranges(const FlatLayout& layout, const HeldParts& parts, void* data, DataType type,
+                 RangesOf ranges_of) {
+  for (std::size_t r = parts.first; r < parts.last; ++r) {
+    layout.for_each_piece(r, [&](const Piece& piece) {
+      const std::size_t at = (r - parts.first) * layout.shard() + piece.shard_begin;
+      std::vector<HeldRange>& ranges = ranges_of(piece.tensor);
+      // A tensor lies without a gap across borders.
+      if (!ranges.empty() && ranges.back().begin + ranges.back().count == piece.tensor_begin) {
+        ranges.back().count += piece.count;
+      } else {
+        ranges.push_back(
+            {piece.tensor_begin, piece.count, static_cast<std::byte*>(data) + at * size_of(type)});
+      }
     });
-    return;
-  }
-  for (std::size_t i = 0; i < layout.tensors(); ++i) {
-    if (layout.tensor_size(i) == 0) continue;
-    f(i, HeldRange{0, layout.tensor_size(i), held.data() + layout.tensor_offset(i)});
   }
 }
 
@@ -47,35 +73,38 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
   for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
     const GroupInfo& info = parameters.groups()[g];
     const auto& group = buffers.group(g);
-    /// A part of each tensor of the group, and where its numbers lie.
-    const auto add = [&](std::string name, auto held, bool sharded) {
-      const auto type = data_type<typename decltype(held)::value_type>;
+    const auto last_part = [&](std::size_t place) -> HeldPart& {
+      return state.tensors[info.tensors[place]].parts.back();
+    };
+    const auto add = [&](const std::string& name, const HeldParts& parts, auto held) {
+      const DataType type = data_type<std::remove_cv_t<typename decltype(held)::value_type>>;
       for (const std::size_t t : info.tensors) {
         HeldPart part{name, type};
-        part.holders = sharded ? mesh.replicate.size() : mesh.world.size();
-        part.holder = sharded ? mesh.replicate.rank() : mesh.world.rank();
-        state.tensors[t].parts.push_back(std::move(part));
+        part.holders = parts.holders;
+        part.holder = parts.holder;
+        state.tensors[t].parts.push_back(part);
       }
-      for_each_range(info.layout, held, sharded, mesh.shard.rank(),
-                     [&](std::size_t place, const HeldRange& range) {
-                       state.tensors[info.tensors[place]].parts.back().ranges.push_back(range);
-                     });
+      list_ranges(
+          info.layout, parts, held.data(),
+          type, [&](std::size_t place) -> auto& { return last_part(place).ranges; });
     };
-    const bool params_sharded = schedule.home[g] == nowhere;
-    const bool optimizer_sharded = schedule.traits.shards_optimizer;
+    const HeldParts params =
+        schedule.home[g] == nowhere ? shard_parts(info, mesh) : whole_parts(info, mesh);
+    const HeldParts updated = optimizer_parts(info, mesh, schedule.traits);
     if (Buffers::has_master && !info.frozen) {
-      add("weight", group.master, optimizer_sharded);
-      for_each_range(info.layout, group.params, params_sharded, mesh.shard.rank(),
-                     [&](std::size_t place, const HeldRange& range) {
-                       HeldPart& part = state.tensors[info.tensors[place]].parts.back();
-                       part.copies.push_back(range);
-                       part.copy_type = data_type<typename decltype(group.params)::value_type>;
-                     });
+      add("weight", updated, group.master);
+      const DataType type = data_type<typename decltype(group.params)::value_type>;
+      for (std::size_t place = 0; place < info.tensors.size(); ++place) {
+        last_part(place).copy_type = type;
+      }
+      list_ranges(
+          info.layout, params, group.params.data(),
+          type, [&](std::size_t place) -> auto& { return last_part(place).copies; });
     } else {
-      add("weight", group.params, params_sharded);
+      add("weight", params, group.params);
     }
     for (std::size_t k = 0; k < group.states.size() && !info.frozen; ++k) {
-      add("state." + std::to_string(k), group.states[k], optimizer_sharded);
+      add("state." + std::to_string(k), updated, group.states[k]);
     }
   }
   state.step = control.step();
