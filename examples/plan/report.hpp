@@ -111,13 +111,13 @@ inline std::string json(const zero::plan::Candidate& c) {
     add("slowed_seconds", json(p.slowed_seconds));
     add("exposed_communication_seconds", json(p.exposed_seconds));
     add("idle_seconds", json(p.idle_seconds));
-    add("gather_bytes", json(p.sent.gather));
-    add("reduce_scatter_bytes", json(p.sent.reduce_scatter));
-    add("all_reduce_bytes", json(p.sent.all_reduce));
-    add("gather_replicas_bytes", json(p.sent.gather_replicas));
-    add("reduce_scatter_replicas_bytes", json(p.sent.reduce_scatter_replicas));
-    add("all_reduce_replicas_bytes", json(p.sent.all_reduce_replicas));
   }
+  add("gather_bytes", json(p.sent.gather));
+  add("reduce_scatter_bytes", json(p.sent.reduce_scatter));
+  add("all_reduce_bytes", json(p.sent.all_reduce));
+  add("gather_replicas_bytes", json(p.sent.gather_replicas));
+  add("reduce_scatter_replicas_bytes", json(p.sent.reduce_scatter_replicas));
+  add("all_reduce_replicas_bytes", json(p.sent.all_reduce_replicas));
   add("reason", json(std::string_view(c.reason)));
   return out + "}";
 }

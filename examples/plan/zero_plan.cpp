@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "report.hpp"
+#include "page.hpp"
 
 int main(int argc, char** argv) try {
   const zero_plan::Options options = zero_plan::parse_options(argc, argv);
@@ -22,6 +22,8 @@ int main(int argc, char** argv) try {
   std::ostream& out = options.output.empty() ? std::cout : file;
   if (options.format == "json") {
     print_json(out, options, advice);
+  } else if (options.format == "html") {
+    print_page(out, options, advice);
   } else {
     print_table(out, options, advice);
   }

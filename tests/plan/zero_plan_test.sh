@@ -6,7 +6,7 @@ source "$(dirname "$0")/../tree/cases.sh"
 plan=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-declare_cases 12
+declare_cases 13
 
 # answers TITLE PATTERN ARGUMENT...: exits with 0 and a line of its output has the pattern.
 answers() {
@@ -46,6 +46,12 @@ cat >"$work/model.json" <<'JSON'
 JSON
 answers "a model from a file" '"parameters": 124439808,' \
   --model-file "$work/model.json" --devices 8 --format json
+if "$plan" --model gpt2 --devices 8 --format html --output "$work/page.html" &&
+  grep -q '</html>' "$work/page.html"; then
+  pass
+else
+  fail "a page"
+fi
 refuses "an unknown model" "--model takes one of .*llama3-70b.*; not 'llama9'" --model llama9
 refuses "no devices" 'from 1 to 1000000' --devices 0
 refuses "heads that do not divide" 'not divisible by 7 heads' --layers 2 --width 64 --heads 7

@@ -32,8 +32,8 @@ inline constexpr NamedStage known_stages[] = {
     {"zero3", "parameters too, one unit ahead", stage_value<Zero3>},
     {"zero3-depth0", "no unit ahead", stage_value<detail::Deep<0>>},
     {"zero3-depth2", "two units ahead", stage_value<detail::Deep<2>>},
-    {"hybrid", "zero3 within groups that hold replicas", stage_value<Hybrid>},
-    {"hpz", "the same, optimizer state over all ranks", stage_value<Hpz>},
+    {"hybrid", "zero3 within groups, which are replicas", stage_value<Hybrid>},
+    {"hpz", "hybrid, but optimizer state over all ranks", stage_value<Hpz>},
 };
 constexpr const NamedStage* find_stage(std::string_view name) {
   for (const NamedStage& stage : known_stages) {
@@ -158,7 +158,7 @@ inline std::size_t devices_that_fit(const Candidate& candidate, double room, std
   Training training = candidate.training;
   for (std::size_t n = 2 * devices; n <= (std::size_t{1} << 20); n *= 2) {
     training.mesh.shards = n / training.mesh.replicas;
-    if (predict_memory(training).device_bytes() <= room) return n;
+    if (predict_bytes(training).device_bytes() <= room) return n;
   }
   return 0;
 }
@@ -194,7 +194,7 @@ inline Advice advise(const Question& question) {
                         .attention = question.attention,
                         .recompute = recompute,
                         .bytes = question.bytes};
-          c.prediction = predict_memory(c.training);
+          c.prediction = predict_bytes(c.training);
           c.fits = c.prediction.device_bytes() <= room;
           if (!c.fits) {
             if (sequences == 1) best = c;

@@ -161,13 +161,16 @@ struct MemoryAt {
 };
 /// What lives in slots and activations while one execution runs: a group from the begin of its
 /// gather to its release, a whole gradient from its first backward to the end of its reduction, the
-/// activations of a unit from its forward to the end of its backward. Slots are reserved, so that a
+/// activations of a unit from its forward to the end of its backward, and what its backward needs
+/// for itself. Slots are reserved, so that a
 /// device holds the most of it all the time; the curve says when it is needed.
 ///
-/// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations.
-template <class Weight, class Gradient, class Activation>
+/// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations, of what its
+///          backward needs.
+template <class Weight, class Gradient, class Activation, class Working>
 std::vector<MemoryAt> memory_over_time(const Schedule& schedule, const std::vector<Span>& spans,
-                                       Weight weight, Gradient gradient, Activation activation) {
+                                       Weight weight, Gradient gradient, Activation activation,
+                                       Working working) {
   std::vector<MemoryAt> changes;
   std::vector<bool> accumulates(schedule.model.groups(), false);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -179,7 +182,8 @@ std::vector<MemoryAt> memory_over_time(const Schedule& schedule, const std::vect
     if (step.op == Op::release && slots) changes.push_back({spans[i].end, -weight(subject)});
     if (step.op == Op::forward) changes.push_back({spans[i].begin, activation(subject)});
     if (step.op == Op::backward) {
-      changes.push_back({spans[i].end, -activation(subject)});
+      changes.push_back({spans[i].begin, working(subject)});
+      changes.push_back({spans[i].end, -activation(subject) - working(subject)});
       for (const Index g : schedule.model.unit(subject)) {
         if (!schedule.traits.shards_grads || accumulates[g]) continue;
         accumulates[g] = true;
