@@ -17,7 +17,6 @@ using zero::Schedule;
 using zero::Span;
 using zero::StageValue;
 using zero::Step;
-using zero::StreamId;
 
 const std::vector<StageValue>& stages() {
   static const std::vector<StageValue> all{
@@ -52,6 +51,22 @@ BOOST_AUTO_TEST_CASE(without_contention_a_step_takes_what_the_timeline_of_its_sc
       BOOST_TEST(worst < 1e-6);
     }
   }
+}
+
+// The stages order the ends of two executions by waits in any case, so that only these show it.
+BOOST_AUTO_TEST_CASE(collectives_of_one_communicator_take_turns_across_the_end_of_an_execution) {
+  const auto step_of = [](Op op) {
+    Step step;
+    step.op = op;
+    step.stream = zero::info(op).stream;
+    return step;
+  };
+  Schedule schedule;
+  schedule.steps = {step_of(Op::gather), step_of(Op::reduce_scatter)};
+  const auto time = [](const Step& step) { return step.op == Op::gather ? 3.0 : 5.0; };
+  BOOST_TEST(simulate(schedule, time).step_us == 8.0);
+  schedule.steps[1] = step_of(Op::all_reduce_replicas);
+  BOOST_TEST(simulate(schedule, time).step_us == 5.0);  // two communicators
 }
 
 BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication) {
