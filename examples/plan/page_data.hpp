@@ -83,7 +83,8 @@ inline void print_timeline(std::ostream& out, const zero::plan::Candidate& candi
   }
   out << "],\"memory\":[";
   const auto elements = [&](std::size_t g) {
-    return static_cast<double>(padded_elements(training.model, g, schedule, training.mesh));
+    return static_cast<double>(
+        padded_elements(training.model, g, schedule, training.bytes, training.mesh));
   };
   const Activations kept =
       activations(training.model.dims, training.sequences, training.attention, training.recompute);

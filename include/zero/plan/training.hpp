@@ -96,7 +96,7 @@ class StepDuration {
   static double reduced(const Accounting& bytes) { return static_cast<double>(bytes.reduced); }
   double whole(const Step& step) const {
     return static_cast<double>(
-        padded_elements(training_.model, step.subject, schedule_, training_.mesh));
+        padded_elements(training_.model, step.subject, schedule_, training_.bytes, training_.mesh));
   }
   double shard(const Step& step) const {
     const bool sharded = schedule_.traits.shards_optimizer;
