@@ -41,12 +41,17 @@ BOOST_AUTO_TEST_CASE(without_contention_a_step_takes_what_the_timeline_of_its_sc
     for (const std::size_t units : {1U, 2U, 5U, 12U}) {
       const Schedule schedule = make(stage, units);
       const std::size_t n = schedule.steps.size();
-      const Simulation simulated = simulate(schedule, some_time, {0, 0, 4});
-      const std::vector<Span> spans = zero::timeline(schedule, some_time, 4);
-      double worst = std::abs(simulated.step_us - zero::step_time(schedule, some_time));
-      for (std::size_t i = 0; i < n; ++i) {
-        worst = std::max({worst, std::abs(simulated.spans[i].begin - spans[3 * n + i].begin),
-                          std::abs(simulated.spans[i].end - spans[3 * n + i].end)});
+      double worst = 0;
+      for (const bool one : {true, false}) {
+        const Simulation simulated =
+            simulate(schedule, some_time, {.one_communicator = one, .executions = 4});
+        const std::vector<Span> spans = zero::timeline(schedule, some_time, 4, one);
+        const double step = zero::step_time(schedule, some_time, one);
+        worst = std::max(worst, std::abs(simulated.step_us - step));
+        for (std::size_t i = 0; i < n; ++i) {
+          worst = std::max({worst, std::abs(simulated.spans[i].begin - spans[3 * n + i].begin),
+                            std::abs(simulated.spans[i].end - spans[3 * n + i].end)});
+        }
       }
       BOOST_TEST(worst < 1e-6);
     }
@@ -76,7 +81,8 @@ BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication)
                                                                     : 0.0;
   };
   const Schedule schedule = make(zero::stage_value<zero::Zero3>, 8, 1);
-  const Simulation alone = simulate(schedule, time), beside = simulate(schedule, time, {0.5, 0, 3});
+  const Simulation alone = simulate(schedule, time),
+                   beside = simulate(schedule, time, {.contention = 0.5});
   // All is hidden but for the first gather and the last reduction.
   BOOST_TEST(alone.compute_us == 160.0);
   BOOST_TEST(alone.slowed_us == 0.0);
@@ -91,16 +97,17 @@ BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication)
 BOOST_AUTO_TEST_CASE(a_host_that_is_slower_than_the_device_decides_the_time_of_a_step) {
   const Schedule schedule = make(zero::stage_value<zero::Zero3>, 8, 1);
   const auto n = static_cast<double>(schedule.steps.size());
-  const double fast = simulate(schedule, some_time, {0, 0.01, 3}).step_us;
+  const double fast = simulate(schedule, some_time, {.host_us_per_step = 0.01}).step_us;
   BOOST_TEST(std::abs(fast - simulate(schedule, some_time).step_us) < 0.01 * n);
-  const double slow = simulate(schedule, some_time, {0, 100, 3}).step_us;
+  const double slow = simulate(schedule, some_time, {.host_us_per_step = 100}).step_us;
   BOOST_TEST(std::abs(slow - 100 * n) < 10);
 }
 
 BOOST_AUTO_TEST_CASE(streams_waits_and_communicators_are_respected_under_contention) {
   for (const StageValue& stage : stages()) {
     const Schedule schedule = make(stage, 6);
-    const Simulation simulated = simulate(schedule, some_time, {0.4, 0.2, 3});
+    const Simulation simulated =
+        simulate(schedule, some_time, {.contention = 0.4, .host_us_per_step = 0.2});
     std::size_t wrong = 0;
     double last[zero::stream_count] = {}, collective[2] = {};
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {

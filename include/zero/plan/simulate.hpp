@@ -12,9 +12,10 @@
 namespace zero::plan {
 
 struct SimulationOptions {
-  double contention = 0;        // part of its speed that compute loses while data is moved
-  double host_us_per_step = 0;  // the host issues steps one by one, as far ahead as it can
-  std::size_t executions = 3;   // one after the other; the last one is reported
+  double contention = 0;         // part of its speed that compute loses while data is moved
+  double host_us_per_step = 0;   // the host issues steps one by one, as far ahead as it can
+  bool one_communicator = true;  // collectives run one by one in issue order, as NCCL runs them
+  std::size_t executions = 3;    // one after the other; the last one is reported
 };
 
 /// One execution in the steady state. Times are microseconds.
@@ -50,7 +51,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
     const Step& step = schedule.steps[i];
     work[i] = duration(step);
     queue[static_cast<std::size_t>(step.stream)].push_back(i);
-    if (!communicates(step.op)) continue;
+    if (!communicates(step.op) || !options.one_communicator) continue;
     const std::size_t c = across_replicas(step.op) ? 1 : 0;
     before[i] = last_of[c];
     last_of[c] = i;
@@ -79,7 +80,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
       if (wait == no_wait) continue;
       if (wait < i ? !done[base + wait] : base >= n && !done[base - n + wait]) return false;
     }
-    if (!communicates(step.op)) return true;
+    if (!communicates(step.op) || !options.one_communicator) return true;
     if (before[i] != none) return done[base + before[i]] != 0;
     const std::size_t c = across_replicas(step.op) ? 1 : 0;
     return base < n || done[base - n + last_of[c]] != 0;

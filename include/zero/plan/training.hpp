@@ -124,7 +124,7 @@ class StepDuration {
 inline Simulation simulate(const Training& training, const Machine& machine,
                            const Schedule& schedule) {
   return simulate(schedule, StepDuration(training, machine, schedule),
-                  {machine.contention, machine.host_us_per_step, 3});
+                  {machine.contention, machine.host_us_per_step});
 }
 
 namespace detail {
