@@ -36,7 +36,7 @@ inline void print_table(std::ostream& out, const Options& options,
       << format("%.1f", q.machine.usable_bytes() / 1e9) << " GB usable each), "
       << q.machine.devices_per_node << " a node, "
       << format("%.0f", q.machine.network_bandwidth() * 8e-9) << " Gb/s a node; " << q.bytes.name
-      << "\n\n";
+      << ", kernels at " << format("%.1f", 100 * q.machine.efficiency) << " % of the peak\n\n";
   const char* const header = "%-13s %9s %-9s %9s %6s %6s %6s %6s %7s %9s %5s  %s\n";
   out << format(header, "stage", "mesh", "recompute", "batch", "states", "slots", "activ.", "total",
                 "step", "tokens/s", "MFU", "why");
