@@ -74,6 +74,12 @@ BOOST_AUTO_TEST_CASE(collectives_of_one_communicator_take_turns_across_the_end_o
   BOOST_TEST(simulate(schedule, time).step_us == 5.0);  // two communicators
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_never_ends_is_an_error) {
+  const Schedule schedule = make(zero::stage_value<zero::Zero3>, 2);
+  const auto time = [](const Step& step) { return step.op == Op::gather ? INFINITY : 1.0; };
+  BOOST_CHECK_THROW(simulate(schedule, time), zero::ContractError);
+}
+
 BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication) {
   const auto time = [](const Step& step) {
     return step.op == Op::forward || step.op == Op::backward        ? 10.0

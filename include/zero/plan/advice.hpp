@@ -130,8 +130,8 @@ inline std::vector<MeshShape> meshes_of(const Question& question, const StageVal
   }
   return meshes;
 }
-/// Sequences of a rank in a micro-step: powers of two that divide its part of the batch, and all of
-/// it.
+/// Sequences of a rank in a micro-step: powers of two that divide its part of the batch, and that
+/// part.
 inline std::vector<std::size_t> micro_batches(const Question& question) {
   std::vector<std::size_t> sizes;
   const std::size_t rank = question.global_batch / question.devices;

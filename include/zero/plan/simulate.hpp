@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Simulator: a schedule under a virtual clock. May include schedule/.
+// Simulator: a schedule under a virtual clock. May include schedule/ and base/.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <vector>
+#include <zero/base/error.hpp>
 #include <zero/schedule/cost.hpp>
 
 namespace zero::plan {
@@ -38,6 +38,7 @@ struct Simulation {
 /// 1 - contention of its speed.
 ///
 /// Units:   duration(step) is microseconds that a step takes alone.
+/// Errors:  ContractError if a duration is not finite.
 template <class Duration>
 Simulation simulate(const Schedule& schedule, Duration duration,
                     const SimulationOptions& options = {}) {
@@ -144,6 +145,11 @@ Simulation simulate(const Schedule& schedule, Duration duration,
       complete(s, id_of(s));
     }
   }
+  if (n != 0 && options.executions != 0 && missing.back() != 0) {
+    throw ContractError(
+        "zero::plan::simulate: a step never ends; expected finite durations, but one is not: check "
+        "that no bandwidth or rate of the machine is 0");
+  }
   out.begin_us = earlier.now;
   out.step_us = last.now - earlier.now;
   out.communication_us = last.moving - earlier.moving;
@@ -163,8 +169,8 @@ struct MemoryAt {
 /// What lives in slots and activations while one execution runs: a group from the begin of its
 /// gather to its release, a whole gradient from its first backward to the end of its reduction, the
 /// activations of a unit from its forward to the end of its backward, and what its backward needs
-/// for itself. Slots are reserved, so that a
-/// device holds the most of it all the time; the curve says when it is needed.
+/// for itself. Slots are reserved, so that a device holds the most of it all the time; the curve
+/// says when it is needed.
 ///
 /// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations, of what its
 ///          backward needs.

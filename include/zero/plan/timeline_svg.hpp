@@ -213,8 +213,8 @@ struct TimelinePicture {
 /// Writes executions of one schedule as an SVG picture, one above the other on the same scale:
 /// lanes are streams, boxes are steps, time runs to the right.
 ///
-/// Units:   a step without duration is not drawn. unit_name(u) names unit u; a group is named by
-/// its owner.
+/// Units:   a step without duration is not drawn; unit_name(u) names unit u, and groups that it
+///          owns.
 template <class UnitName>
 void print_timelines_svg(std::ostream& out, const Schedule& schedule,
                          std::span<const TimelinePicture> pictures, UnitName unit_name) {
