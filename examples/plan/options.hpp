@@ -206,7 +206,7 @@ class Reader {
 
   Options options_;
   std::string measured_;
-  zero::plan::Transformer dims_{};
+  zero::plan::Transformer dims_ = usual_dimensions;
   const zero::plan::Device* device_ = zero::plan::find_device("h100");
   const zero::plan::NetworkSpeed* network_ = nullptr;
   std::size_t context_ = 0, node_ = 8, nics_ = 0;

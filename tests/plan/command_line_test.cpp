@@ -112,6 +112,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
       {"--contention", "1"},
       {"--top", "0"},
       {"--layers", "100000"},
+      {"--layers", "4"},
       {"--gated", "maybe"},
       {"--kv-heads", "3"},
       {"--heads", "0"},

@@ -99,14 +99,18 @@ inline std::string reason_of(const Candidate& c, const Machine& machine) {
            gigabytes(static_cast<double>(p.held.slots + p.held.staging)) + " of slots, " +
            gigabytes(p.activation_bytes) + " of activations";
   }
-  const double idle = p.idle_seconds / p.step_seconds, slowed = p.slowed_seconds / p.step_seconds;
+  const double exposed = p.exposed_seconds / p.step_seconds;
+  const double slowed = p.slowed_seconds / p.step_seconds;
+  const double host = p.idle_seconds / p.step_seconds - exposed;  // neither computes nor sends
   std::string text = gigabytes(machine.usable_bytes() - p.device_bytes()) + " free; ";
-  if (idle > 0.3) {
-    text += "waits " + percent(idle) + " of the step for communication";
-  } else if (idle + slowed > 0.05) {
-    text += "communication costs " + percent(idle + slowed) + " (" + percent(idle) + " exposed)";
+  if (host > 0.05) text += "waits " + percent(host) + " of the step for the host; ";
+  if (exposed > 0.3) {
+    text += "waits " + percent(exposed) + " of the step for communication";
+  } else if (exposed + slowed > 0.05) {
+    text +=
+        "communication costs " + percent(exposed + slowed) + " (" + percent(exposed) + " exposed)";
   } else {
-    text += "bound by compute";
+    text += host > 0.05 ? "communication is hidden" : "bound by compute";
   }
   text += "; sends " + gigabytes(static_cast<double>(p.sent.total()));
   if (c.training.recompute != Recompute::none) {
