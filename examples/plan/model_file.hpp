@@ -40,6 +40,10 @@ inline bool parse_yes(const std::string& what, std::string_view text) {
   throw UsageError(what + " takes yes or no, not '" + std::string(text) + "'.");
 }
 
+/// What a model by dimensions has unless it says otherwise; what it must say is 0.
+inline constexpr zero::plan::Transformer usual_dimensions{
+    .layers = 0, .width = 0, .heads = 0, .vocabulary = 50257, .context = 2048};
+
 namespace detail {
 struct Dimension {
   std::string_view name;
@@ -53,8 +57,8 @@ inline constexpr Dimension dimensions[] = {
     {"heads", &zero::plan::Transformer::heads, 1 << 14, "attention heads"},
     {"kv-heads", &zero::plan::Transformer::key_value_heads, 1 << 14, "of keys and values"},
     {"inner", &zero::plan::Transformer::inner, 1 << 22, "width of the feed-forward part"},
-    {"vocabulary", &zero::plan::Transformer::vocabulary, 1 << 24, "tokens that there are"},
-    {"context", &zero::plan::Transformer::context, 1 << 24, "tokens of a sequence"},
+    {"vocabulary", &zero::plan::Transformer::vocabulary, 1 << 24, "tokens that there are (50257)"},
+    {"context", &zero::plan::Transformer::context, 1 << 24, "tokens of a sequence (2048)"},
 };
 struct Trait {
   std::string_view name;
@@ -87,6 +91,8 @@ inline bool set_dimension(zero::plan::Transformer& model, std::string_view name,
 }
 /// Refuses dimensions that do not fit together.
 inline void check_dimensions(const zero::plan::Transformer& model) {
+  if (model.layers == 0 || model.width == 0 || model.heads == 0)
+    throw UsageError("A model by dimensions needs at least layers, width and heads.");
   const auto divides = [](std::size_t small, std::size_t large) { return large % small == 0; };
   if (!divides(model.heads, model.width))
     throw UsageError("The width " + std::to_string(model.width) + " is not divisible by " +
@@ -162,16 +168,14 @@ class FlatJson {
 /// The dimensions in a file such as {"layers": 32, "width": 4096, "heads": 32, "gated": true}.
 /// Names are those of the options, also with underscores.
 inline zero::plan::Transformer read_model(std::string_view text) {
-  zero::plan::Transformer model;
-  bool has_layers = false;
+  zero::plan::Transformer model = usual_dimensions;
   for (auto& [key, value] : FlatJson(text).read()) {
     for (char& c : key) c = c == '_' ? '-' : c;
-    has_layers = has_layers || key == "layers";
     if (key == "name") continue;
     if (!set_dimension(model, key, value, "'" + key + "' in the model file"))
       throw UsageError("'" + key + "' in the model file is not a dimension: --help lists them.");
   }
-  if (!has_layers) throw UsageError("The model file does not say how many 'layers' there are.");
+  check_dimensions(model);
   return model;
 }
 inline zero::plan::Transformer read_model_file(const std::string& path) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <zero/plan/advice.hpp>
@@ -87,13 +89,17 @@ class Reader {
       q.machine.skew_us = parse_number<double>(what, value, 0, 1e6);
     } else if (name == "host-us") {
       q.machine.host_us_per_step = parse_number<double>(what, value, 0, 1e6);
+    } else if (name == "measured") {
+      measured_ = value;
     } else if (name == "failures") {
       options_.failures_hours = parse_number<double>(what, value, 1, 1e9);
     } else if (name == "save") {
       options_.save_seconds = parse_number<double>(what, value, 0.001, 1e6);
     } else if (name == "format") {
-      if (value != "table" && value != "json" && value != "html")
-        throw UsageError("--format takes table, json or html, not '" + std::string(value) + "'.");
+      constexpr std::string_view formats[] = {"table", "json", "html", "svg", "trace"};
+      if (std::find(std::begin(formats), std::end(formats), value) == std::end(formats))
+        throw UsageError("--format takes table, json, html, svg or trace, not '" +
+                         std::string(value) + "'.");
       options_.format = value;
     } else if (name == "output") {
       options_.output = value;
@@ -122,6 +128,7 @@ class Reader {
     if (network_ != nullptr) q.machine.nic_bandwidth = network_->nic_bandwidth;
     q.machine.devices_per_node = node_;
     q.machine.nics_per_node = nics_ == 0 ? node_ : nics_;
+    if (!measured_.empty()) calibrate();
     if (q.global_batch % q.devices != 0)
       throw UsageError("--batch " + std::to_string(q.global_batch) + " is not divisible by " +
                        std::to_string(q.devices) +
@@ -147,8 +154,59 @@ class Reader {
                      "'.");
   }
 
+  /// Makes the machine as fast as a run that was measured: "devices=8,sequences=6,tokens=10643".
+  void calibrate() {
+    using namespace zero::plan;
+    Question& q = options_.question;
+    Training run{.model = q.model,
+                 .stage = find_stage("zero3")->stage,
+                 .mesh = {q.devices, 1},
+                 .attention = q.attention,
+                 .bytes = q.bytes};
+    double tokens = 0;
+    for (std::string_view rest = measured_; !rest.empty();) {
+      const std::string_view part = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      const std::size_t equals = std::min(part.find('='), part.size());
+      const std::string_view key = part.substr(0, equals);
+      const std::string_view value = part.substr(std::min(equals + 1, part.size()));
+      const std::string what = "'" + std::string(key) + "' of --measured";
+      if (key == "stage") {
+        const std::string_view name = stage(value);
+        if (name == "all" || find_stage(name)->stage.traits.replicates)
+          throw UsageError(what + " takes a stage without replicas, not '" + std::string(value) +
+                           "'.");
+        run.stage = find_stage(name)->stage;
+      } else if (key == "devices") {
+        run.mesh.shards = parse_number<std::size_t>(what, value, 1, 1'000'000);
+      } else if (key == "sequences") {
+        run.sequences = parse_number<std::size_t>(what, value, 1, 1'000'000);
+      } else if (key == "micro-steps") {
+        run.micro_steps = parse_number<std::size_t>(what, value, 1, 1'000'000);
+      } else if (key == "recompute") {
+        run.recompute = recompute(value);
+      } else if (key == "tokens") {
+        tokens = parse_number<double>(what, value, 1e-3, 1e9);
+      } else {
+        throw UsageError(what +
+                         " is not one of stage, devices, sequences, micro-steps, recompute, "
+                         "tokens.");
+      }
+    }
+    if (tokens == 0)
+      throw UsageError("--measured needs tokens=N: what each device did in a second.");
+    const Machine machine = calibrated(run, q.machine, tokens);
+    const double reached = predict(run, machine).tokens_per_second;
+    if (std::abs(reached / tokens - 1) > 0.01)
+      throw UsageError(
+          "No efficiency of the kernels from 0.01 to 1 explains the tokens of "
+          "--measured: check its devices, sequences and recomputation.");
+    q.machine = machine;
+  }
+
   Options options_;
-  zero::plan::Transformer dims_{};
+  std::string measured_;
+  zero::plan::Transformer dims_ = usual_dimensions;
   const zero::plan::Device* device_ = zero::plan::find_device("h100");
   const zero::plan::NetworkSpeed* network_ = nullptr;
   std::size_t context_ = 0, node_ = 8, nics_ = 0;
@@ -188,7 +246,7 @@ inline std::string usage() {
       "  --model NAME            one that --list names (llama3-8b)\n"
       "  --model-file FILE       a JSON object of the dimensions below\n";
   const auto line = [&](std::string_view name, const std::string& meaning) {
-    std::string left = "  --" + std::string(name);
+    std::string left = name.empty() ? "" : "  --" + std::string(name);
     left.resize(std::max<std::size_t>(left.size() + 1, 26), ' ');
     text += left + meaning + '\n';
   };
@@ -203,6 +261,8 @@ inline std::string usage() {
   line("network", detail::names_of(zero::plan::known_networks) + " (by device)");
   line("nics", "ports of a node (one a device)");
   line("efficiency", "of the peak that kernels reach, 0.01 to 1 (by device)");
+  line("measured", "stage=zero3,devices=8,sequences=6,micro-steps=1,recompute=none,tokens=10643:");
+  line("", "finds the efficiency by which a device did so many tokens a second");
   line("contention", "of its speed that compute loses beside communication (0.65)");
   line("skew-us", "how unevenly ranks arrive at a collective, in microseconds (100)");
   line("host-us", "what issuing a step of the schedule costs, in microseconds (5)");
@@ -215,7 +275,7 @@ inline std::string usage() {
   line("failures", "hours between two failures of one device: plans checkpoints");
   line("save", "seconds that a checkpoint stalls training (60)");
   text += "The answer:\n";
-  line("format", "table, json or html (table)");
+  line("format", "table, json or html; svg or trace: a step of the best (table)");
   line("output", "a file (standard output)");
   line("top", "rows of the table (20)");
   return text;

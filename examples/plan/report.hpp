@@ -36,7 +36,7 @@ inline void print_table(std::ostream& out, const Options& options,
       << format("%.1f", q.machine.usable_bytes() / 1e9) << " GB usable each), "
       << q.machine.devices_per_node << " a node, "
       << format("%.0f", q.machine.network_bandwidth() * 8e-9) << " Gb/s a node; " << q.bytes.name
-      << "\n\n";
+      << ", kernels at " << format("%.1f", 100 * q.machine.efficiency) << " % of the peak\n\n";
   const char* const header = "%-13s %9s %-9s %9s %6s %6s %6s %6s %7s %9s %5s  %s\n";
   out << format(header, "stage", "mesh", "recompute", "batch", "states", "slots", "activ.", "total",
                 "step", "tokens/s", "MFU", "why");
@@ -111,13 +111,13 @@ inline std::string json(const zero::plan::Candidate& c) {
     add("slowed_seconds", json(p.slowed_seconds));
     add("exposed_communication_seconds", json(p.exposed_seconds));
     add("idle_seconds", json(p.idle_seconds));
-    add("gather_bytes", json(p.sent.gather));
-    add("reduce_scatter_bytes", json(p.sent.reduce_scatter));
-    add("all_reduce_bytes", json(p.sent.all_reduce));
-    add("gather_replicas_bytes", json(p.sent.gather_replicas));
-    add("reduce_scatter_replicas_bytes", json(p.sent.reduce_scatter_replicas));
-    add("all_reduce_replicas_bytes", json(p.sent.all_reduce_replicas));
   }
+  add("gather_bytes", json(p.sent.gather));
+  add("reduce_scatter_bytes", json(p.sent.reduce_scatter));
+  add("all_reduce_bytes", json(p.sent.all_reduce));
+  add("gather_replicas_bytes", json(p.sent.gather_replicas));
+  add("reduce_scatter_replicas_bytes", json(p.sent.reduce_scatter_replicas));
+  add("all_reduce_replicas_bytes", json(p.sent.all_reduce_replicas));
   add("reason", json(std::string_view(c.reason)));
   return out + "}";
 }

@@ -4,8 +4,10 @@
 // each would be.
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
-#include "report.hpp"
+#include "page.hpp"
+#include "picture.hpp"
 
 int main(int argc, char** argv) try {
   const zero_plan::Options options = zero_plan::parse_options(argc, argv);
@@ -14,19 +16,24 @@ int main(int argc, char** argv) try {
     return 0;
   }
   const zero::plan::Advice advice = zero::plan::advise(options.question);
-  std::ofstream file;
-  if (!options.output.empty()) {
-    file.open(options.output);
-    if (!file) throw zero_plan::UsageError("'" + options.output + "' cannot be written.");
-  }
-  std::ostream& out = options.output.empty() ? std::cout : file;
+  std::ostringstream answer;
   if (options.format == "json") {
-    print_json(out, options, advice);
+    print_json(answer, options, advice);
+  } else if (options.format == "html") {
+    print_page(answer, options, advice);
+  } else if (options.format == "svg" || options.format == "trace") {
+    print_picture(answer, options, advice);
   } else {
-    print_table(out, options, advice);
+    print_table(answer, options, advice);
   }
-  out.flush();
-  if (!out) throw zero_plan::UsageError("The answer cannot be written.");
+  std::ofstream file;
+  if (!options.output.empty()) file.open(options.output);
+  std::ostream& out = options.output.empty() ? std::cout : file;
+  if (!(out << answer.str()).flush()) {
+    throw zero_plan::UsageError(options.output.empty()
+                                    ? "The answer cannot be written."
+                                    : "'" + options.output + "' cannot be written.");
+  }
   return 0;
 } catch (const zero_plan::UsageError& error) {
   std::cerr << "zero-plan: " << error.what() << '\n';

@@ -73,6 +73,17 @@ BOOST_AUTO_TEST_CASE(when_nothing_fits_it_says_what_is_missing_and_that_is_so) {
   BOOST_TEST(has(never.conclusion, "No number of devices helps"));
 }
 
+BOOST_AUTO_TEST_CASE(reasons_tell_the_host_from_communication) {
+  Question asked = question("gpt2", "h100", 8, 8);
+  asked.stage = "zero3";
+  BOOST_TEST(!has(advise(asked).conclusion, "for the host"));
+  asked.machine.host_us_per_step = 1000;
+  BOOST_TEST(has(advise(asked).conclusion, "of the step for the host; "));
+  asked.machine.host_us_per_step = 0;
+  asked.machine.nic_bandwidth = asked.machine.device.link_bandwidth = 1e8;
+  BOOST_TEST(has(advise(asked).conclusion, "of the step for communication"));
+}
+
 BOOST_AUTO_TEST_CASE(one_stage_can_be_asked_about_and_odd_devices_have_no_replicas) {
   Question asked = question("llama3-8b", "h100", 64);
   asked.stage = "zero3";

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The command line of zero-plan, its model files, and its answers as JSON.
+// The command line of zero-plan, its model files, and its answers as table, JSON and
+// page.
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "../../examples/plan/report.hpp"
+#include "../../examples/plan/page.hpp"
 
 BOOST_AUTO_TEST_SUITE(command_line_test)
 
@@ -111,6 +112,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
       {"--contention", "1"},
       {"--top", "0"},
       {"--layers", "100000"},
+      {"--layers", "4"},
       {"--gated", "maybe"},
       {"--kv-heads", "3"},
       {"--heads", "0"},
@@ -164,6 +166,45 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_candidate_up_to_as_many_as_aske
              std::string::npos);
   BOOST_TEST(out.str().find(advice.conclusion) != std::string::npos);
   BOOST_TEST(zero_plan::usage().find("--devices-per-node") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_page_needs_nothing_else_and_carries_what_the_program_answers) {
+  zero_plan::Options options = parse({"--model", "gpt2", "--devices", "8", "--batch", "32"});
+  std::ostringstream out;
+  zero_plan::print_page(out, options, zero::plan::advise(options.question));
+  const std::string page = out.str();
+  for (const char* other : {"http:", "https:", "src=", "href=", "@import", "fetch("}) {
+    BOOST_TEST(page.find(other) == std::string::npos, other);
+  }
+  const zero_plan::PageAxes axes = zero_plan::page_axes(options.question);
+  BOOST_TEST((axes.devices == std::vector<std::size_t>{1, 2, 4, 8, 16, 32}));
+  BOOST_TEST((axes.batches == std::vector<std::size_t>{1, 2, 4, 8, 16}));
+  std::size_t cells = 0;
+  for (const std::size_t devices : axes.devices) {
+    for (const std::size_t batch : axes.batches) {
+      const std::string n = std::to_string(devices), all = std::to_string(batch * devices);
+      for (const zero::plan::NamedStage& stage : zero::plan::known_stages) {
+        const std::string name(stage.name);
+        const zero::plan::Question asked = parse({"--model", "gpt2", "--devices", n.c_str(),
+                                                  "--batch", all.c_str(), "--stage", name.c_str()})
+                                               .question;
+        const zero::plan::Advice answer = zero::plan::advise(asked);
+        if (answer.candidates.empty()) continue;
+        const std::string cell = "{\"answer\":" + zero_plan::json(answer.candidates.front());
+        cells += page.find(cell) != std::string::npos;
+      }
+    }
+  }
+  // One device has no replicas, nor has a pair: a group is at least two.
+  BOOST_TEST(cells == axes.batches.size() * (6 * 6 + 4 * 2));
+}
+BOOST_AUTO_TEST_CASE(a_name_cannot_end_the_element_of_the_data) {
+  zero_plan::Options options = parse({"--model", "gpt2", "--devices", "1", "--stage", "0"});
+  options.question.model.name = "</script><b>";
+  std::ostringstream out;
+  zero_plan::print_page(out, options, zero::plan::advise(options.question));
+  BOOST_TEST(out.str().find("</script><b>") == std::string::npos);
+  BOOST_TEST(out.str().find("u003c/script>") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

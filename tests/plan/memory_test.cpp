@@ -103,6 +103,13 @@ static_assert(per_parameter(fp32_16, 8) == 8 * 8 + 8);
 static_assert(held_by_rank<Ddp>(even, {8, 1}, fp32_copies_20).states() == 20 * total);
 static_assert(held_by_rank<Ddp>(even, {8, 1}, fp32_gradients_18).states() == 18 * total);
 
+// Each in its place.
+constexpr Held eighth = held_by_rank<Zero3>(even, {8, 1}, fp32_gradients_18);
+static_assert(eighth.weights == 2 * total / 8 && eighth.gradients == 4 * total / 8);
+static_assert(eighth.optimizer == 12 * total / 8);
+static_assert(held_by_rank<Zero2>(even, {8, 1}, fp32_gradients_18).weights == 2 * total);
+static_assert(held_by_rank<Zero1>(even, {8, 1}, fp32_gradients_18).gradients == 4 * total);
+
 // Slots: two whole blocks and two whole gradients; casts: a shard, and a gradient.
 constexpr Held slots_of(const Accounting& bytes) {
   return held_by_rank<Zero3>(even, {8, 1}, bytes);

@@ -6,7 +6,7 @@ source "$(dirname "$0")/../tree/cases.sh"
 plan=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-declare_cases 12
+declare_cases 18
 
 # answers TITLE PATTERN ARGUMENT...: exits with 0 and a line of its output has the pattern.
 answers() {
@@ -46,6 +46,20 @@ cat >"$work/model.json" <<'JSON'
 JSON
 answers "a model from a file" '"parameters": 124439808,' \
   --model-file "$work/model.json" --devices 8 --format json
+if "$plan" --model gpt2 --devices 8 --format html --output "$work/page.html" &&
+  grep -q '</html>' "$work/page.html"; then
+  pass
+else
+  fail "a page"
+fi
+answers "a picture" '</svg>' --model gpt2 --devices 8 --format svg
+answers "a trace" '"name":"gather block 3"' --model gpt2 --devices 8 --stage 3 --format trace
+# MPT-7B on 8 H100 did 10643 tokens a second and device: MFU 46.44 % (MosaicML, LLM Foundry).
+answers "a measured run" ' 10643 +46[.]4 ' --model mpt-7b --devices 8 --batch 48 --stage 3 \
+  --recompute none --bytes fsdp-fp32-reduce --memory 100 \
+  --measured devices=8,sequences=6,tokens=10643
+refuses "a run that cannot have been" 'No efficiency' --model mpt-7b --measured devices=8,tokens=9e6
+refuses "a picture of nothing" 'Nothing fits' --model llama3-405b --devices 8 --format svg
 refuses "an unknown model" "--model takes one of .*llama3-70b.*; not 'llama9'" --model llama9
 refuses "no devices" 'from 1 to 1000000' --devices 0
 refuses "heads that do not divide" 'not divisible by 7 heads' --layers 2 --width 64 --heads 7

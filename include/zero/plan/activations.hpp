@@ -37,9 +37,8 @@ struct Activations {
 /// 4 s b h + 4 s b v.
 ///
 /// Source:  Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
-/// 2022,
-///          sections 4.1, 4.3 and 5; Dao et al., FlashAttention, 2022, section 3.1 (the log-sum-exp
-///          of a row in place of its scores).
+///          2022, sections 4.1, 4.3 and 5; Dao et al., FlashAttention, 2022, section 3.1 (the
+///          log-sum-exp of a row in place of its scores).
 constexpr Activations activations(const Transformer& t, std::size_t sequences, Attention attention,
                                   Recompute recompute) {
   const auto tokens = static_cast<double>(sequences) * static_cast<double>(t.context);

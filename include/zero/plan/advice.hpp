@@ -32,8 +32,8 @@ inline constexpr NamedStage known_stages[] = {
     {"zero3", "parameters too, one unit ahead", stage_value<Zero3>},
     {"zero3-depth0", "no unit ahead", stage_value<detail::Deep<0>>},
     {"zero3-depth2", "two units ahead", stage_value<detail::Deep<2>>},
-    {"hybrid", "zero3 within groups that hold replicas", stage_value<Hybrid>},
-    {"hpz", "the same, optimizer state over all ranks", stage_value<Hpz>},
+    {"hybrid", "zero3 within groups, which are replicas", stage_value<Hybrid>},
+    {"hpz", "hybrid, but optimizer state over all ranks", stage_value<Hpz>},
 };
 constexpr const NamedStage* find_stage(std::string_view name) {
   for (const NamedStage& stage : known_stages) {
@@ -99,14 +99,18 @@ inline std::string reason_of(const Candidate& c, const Machine& machine) {
            gigabytes(static_cast<double>(p.held.slots + p.held.staging)) + " of slots, " +
            gigabytes(p.activation_bytes) + " of activations";
   }
-  const double idle = p.idle_seconds / p.step_seconds, slowed = p.slowed_seconds / p.step_seconds;
+  const double exposed = p.exposed_seconds / p.step_seconds;
+  const double slowed = p.slowed_seconds / p.step_seconds;
+  const double host = p.idle_seconds / p.step_seconds - exposed;  // neither computes nor sends
   std::string text = gigabytes(machine.usable_bytes() - p.device_bytes()) + " free; ";
-  if (idle > 0.3) {
-    text += "waits " + percent(idle) + " of the step for communication";
-  } else if (idle + slowed > 0.05) {
-    text += "communication costs " + percent(idle + slowed) + " (" + percent(idle) + " exposed)";
+  if (host > 0.05) text += "waits " + percent(host) + " of the step for the host; ";
+  if (exposed > 0.3) {
+    text += "waits " + percent(exposed) + " of the step for communication";
+  } else if (exposed + slowed > 0.05) {
+    text +=
+        "communication costs " + percent(exposed + slowed) + " (" + percent(exposed) + " exposed)";
   } else {
-    text += "bound by compute";
+    text += host > 0.05 ? "communication is hidden" : "bound by compute";
   }
   text += "; sends " + gigabytes(static_cast<double>(p.sent.total()));
   if (c.training.recompute != Recompute::none) {
@@ -130,8 +134,8 @@ inline std::vector<MeshShape> meshes_of(const Question& question, const StageVal
   }
   return meshes;
 }
-/// Sequences of a rank in a micro-step: powers of two that divide its part of the batch, and all of
-/// it.
+/// Sequences of a rank in a micro-step: powers of two that divide its part of the batch, and that
+/// part.
 inline std::vector<std::size_t> micro_batches(const Question& question) {
   std::vector<std::size_t> sizes;
   const std::size_t rank = question.global_batch / question.devices;
@@ -158,7 +162,7 @@ inline std::size_t devices_that_fit(const Candidate& candidate, double room, std
   Training training = candidate.training;
   for (std::size_t n = 2 * devices; n <= (std::size_t{1} << 20); n *= 2) {
     training.mesh.shards = n / training.mesh.replicas;
-    if (predict_memory(training).device_bytes() <= room) return n;
+    if (predict_bytes(training).device_bytes() <= room) return n;
   }
   return 0;
 }
@@ -194,7 +198,7 @@ inline Advice advise(const Question& question) {
                         .attention = question.attention,
                         .recompute = recompute,
                         .bytes = question.bytes};
-          c.prediction = predict_memory(c.training);
+          c.prediction = predict_bytes(c.training);
           c.fits = c.prediction.device_bytes() <= room;
           if (!c.fits) {
             if (sequences == 1) best = c;

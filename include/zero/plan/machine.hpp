@@ -44,10 +44,9 @@ struct Machine {
 /// Link bandwidths are what NCCL reckons with: 18 to 40 GB/s a link, of nominal 20, 25, 25, 25 and
 /// 50.
 ///
-/// Source:  NVIDIA's data sheets: V100 SXM2, A100 SXM4, H100 SXM5, H200 SXM, B200 (HGX); dense
-/// rates
-///          without sparsity. Links: 6, 12, 18, 18, 18. NCCL 2.2x, src/graph/topo.h, SM70_NVLINK_BW
-///          to SM100_NVLINK_BW.
+/// Source:  NVIDIA's data sheets of V100 SXM2, A100 SXM4, H100 SXM5, H200 SXM and HGX B200: dense
+///          rates; 6, 12, 18, 18 and 18 links. NCCL 2.2x, src/graph/topo.h, SM70_NVLINK_BW to
+///          SM100_NVLINK_BW.
 inline constexpr Device known_devices[] = {
     {"v100-32", 125e12, 32e9, 900e9, 6 * 20.0e9},   {"a100-40", 312e12, 40e9, 1555e9, 12 * 20.0e9},
     {"a100-80", 312e12, 80e9, 2039e9, 12 * 20.0e9}, {"h100", 989.4e12, 80e9, 3352e9, 18 * 20.6e9},
@@ -81,7 +80,8 @@ constexpr const NetworkSpeed* find_network(std::string_view name) {
 constexpr Machine machine_of(const Device& device) {
   Machine machine;
   machine.device = device;
-  const bool old = device.peak_flops<200e12, recent = device.peak_flops> 900e12;
+  const bool old = device.peak_flops < 200e12;
+  const bool recent = device.peak_flops > 900e12;
   machine.nic_bandwidth = old ? 12.5e9 : recent ? 50e9 : 25e9;
   // Hopper's kernels reach less of a peak that rose faster than memory.
   machine.efficiency = old ? 0.45 : recent ? 0.5 : 0.65;

@@ -51,13 +51,12 @@ struct MeshShape {
   constexpr std::size_t devices() const { return shards * replicas; }
 };
 
-/// Elements of group g as it lies in memory: padded so that every part begins at 64 bytes
-/// where elements have two.
+/// Elements of group g as it lies in memory: padded so that every part begins at 64 bytes.
 constexpr std::size_t padded_elements(const ModelDescription& model, std::size_t g,
-                                      const Schedule& schedule, MeshShape mesh,
-                                      std::size_t alignment = 32) {
+                                      const Schedule& schedule, const Accounting& bytes,
+                                      MeshShape mesh) {
   const std::size_t parts = schedule.traits.shards_replicas ? mesh.devices() : mesh.shards;
-  const std::size_t multiple = parts * alignment;
+  const std::size_t multiple = parts * (64 / bytes.whole_weight);
   return (model.elements(g) + multiple - 1) / multiple * multiple;
 }
 
@@ -73,7 +72,9 @@ struct Held {
 /// Asks the footprint of a schedule.
 constexpr Held bytes_held(const ModelDescription& model, const Schedule& schedule,
                           const Accounting& bytes, MeshShape mesh) {
-  const auto elements = [&](std::size_t g) { return padded_elements(model, g, schedule, mesh); };
+  const auto elements = [&](std::size_t g) {
+    return padded_elements(model, g, schedule, bytes, mesh);
+  };
   const Footprint held = footprint(schedule, elements, mesh.shards, mesh.replicas);
   std::size_t home = 0, largest = 0;
   for (std::size_t g = 0; g < schedule.model.groups(); ++g) {
@@ -114,7 +115,7 @@ struct Sent {
 constexpr Sent bytes_sent(const ModelDescription& model, const Schedule& schedule,
                           const Accounting& bytes, MeshShape mesh) {
   const ElementsSent sent = traffic(
-      schedule, [&](std::size_t g) { return padded_elements(model, g, schedule, mesh); },
+      schedule, [&](std::size_t g) { return padded_elements(model, g, schedule, bytes, mesh); },
       mesh.shards, mesh.replicas);
   Sent out;
   out.gather = sent.gathered * bytes.gathered;

@@ -50,11 +50,10 @@ constexpr ModelDescription of_size(std::string_view name, std::size_t parameters
 }
 }  // namespace detail
 
-/// Source:  Rajbhandari et al., ZeRO, 2020, table 1 (sizes; the dimensions of the first two are
-/// those
-///          of its table 4 that come nearest); Radford et al., GPT-2, 2019; Brown et al., GPT-3,
-///          2020, table 2.1; Llama team, The Llama 3 Herd of Models, 2024, table 3; MosaicML, LLM
-///          Foundry, scripts/train/benchmarking (vocabulary padded to 50368).
+/// Source:  Rajbhandari et al., ZeRO, 2020, table 1 (of these the sizes only: dimensions are such
+///          that 12 * layers * width^2 comes near); Radford et al., GPT-2, 2019; Brown et al.,
+///          GPT-3, 2020, table 2.1; Llama team, The Llama 3 Herd of Models, 2024, table 3;
+///          MosaicML, LLM Foundry, scripts/train/benchmarking (vocabulary padded to 50368).
 inline constexpr ModelDescription known_models[] = {
     detail::of_size("zero-7.5b", 7'500'000'000, 72, 3072, 24),
     detail::of_size("zero-128b", 128'000'000'000, 125, 9216, 64),

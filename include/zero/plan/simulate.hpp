@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Simulator: a schedule under a virtual clock. May include schedule/.
+// Simulator: a schedule under a virtual clock. May include schedule/ and base/.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <vector>
+#include <zero/base/error.hpp>
 #include <zero/schedule/cost.hpp>
 
 namespace zero::plan {
 
 struct SimulationOptions {
-  double contention = 0;        // part of its speed that compute loses while data is moved
-  double host_us_per_step = 0;  // the host issues steps one by one, as far ahead as it can
-  std::size_t executions = 3;   // one after the other; the last one is reported
+  double contention = 0;         // part of its speed that compute loses while data is moved
+  double host_us_per_step = 0;   // the host issues steps one by one, as far ahead as it can
+  bool one_communicator = true;  // collectives run one by one in issue order, as NCCL runs them
+  std::size_t executions = 3;    // one after the other; the last one is reported
 };
 
 /// One execution in the steady state. Times are microseconds.
@@ -37,6 +38,7 @@ struct Simulation {
 /// 1 - contention of its speed.
 ///
 /// Units:   duration(step) is microseconds that a step takes alone.
+/// Errors:  ContractError if a duration is not finite.
 template <class Duration>
 Simulation simulate(const Schedule& schedule, Duration duration,
                     const SimulationOptions& options = {}) {
@@ -50,7 +52,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
     const Step& step = schedule.steps[i];
     work[i] = duration(step);
     queue[static_cast<std::size_t>(step.stream)].push_back(i);
-    if (!communicates(step.op)) continue;
+    if (!communicates(step.op) || !options.one_communicator) continue;
     const std::size_t c = across_replicas(step.op) ? 1 : 0;
     before[i] = last_of[c];
     last_of[c] = i;
@@ -79,7 +81,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
       if (wait == no_wait) continue;
       if (wait < i ? !done[base + wait] : base >= n && !done[base - n + wait]) return false;
     }
-    if (!communicates(step.op)) return true;
+    if (!communicates(step.op) || !options.one_communicator) return true;
     if (before[i] != none) return done[base + before[i]] != 0;
     const std::size_t c = across_replicas(step.op) ? 1 : 0;
     return base < n || done[base - n + last_of[c]] != 0;
@@ -143,6 +145,11 @@ Simulation simulate(const Schedule& schedule, Duration duration,
       complete(s, id_of(s));
     }
   }
+  if (n != 0 && options.executions != 0 && missing.back() != 0) {
+    throw ContractError(
+        "zero::plan::simulate: a step never ends; expected finite durations, but one is not: check "
+        "that no bandwidth or rate of the machine is 0");
+  }
   out.begin_us = earlier.now;
   out.step_us = last.now - earlier.now;
   out.communication_us = last.moving - earlier.moving;
@@ -161,13 +168,16 @@ struct MemoryAt {
 };
 /// What lives in slots and activations while one execution runs: a group from the begin of its
 /// gather to its release, a whole gradient from its first backward to the end of its reduction, the
-/// activations of a unit from its forward to the end of its backward. Slots are reserved, so that a
-/// device holds the most of it all the time; the curve says when it is needed.
+/// activations of a unit from its forward to the end of its backward, and what its backward needs
+/// for itself. Slots are reserved, so that a device holds the most of it all the time; the curve
+/// says when it is needed.
 ///
-/// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations.
-template <class Weight, class Gradient, class Activation>
+/// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations, of what its
+///          backward needs.
+template <class Weight, class Gradient, class Activation, class Working>
 std::vector<MemoryAt> memory_over_time(const Schedule& schedule, const std::vector<Span>& spans,
-                                       Weight weight, Gradient gradient, Activation activation) {
+                                       Weight weight, Gradient gradient, Activation activation,
+                                       Working working) {
   std::vector<MemoryAt> changes;
   std::vector<bool> accumulates(schedule.model.groups(), false);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -179,7 +189,8 @@ std::vector<MemoryAt> memory_over_time(const Schedule& schedule, const std::vect
     if (step.op == Op::release && slots) changes.push_back({spans[i].end, -weight(subject)});
     if (step.op == Op::forward) changes.push_back({spans[i].begin, activation(subject)});
     if (step.op == Op::backward) {
-      changes.push_back({spans[i].end, -activation(subject)});
+      changes.push_back({spans[i].begin, working(subject)});
+      changes.push_back({spans[i].end, -activation(subject) - working(subject)});
       for (const Index g : schedule.model.unit(subject)) {
         if (!schedule.traits.shards_grads || accumulates[g]) continue;
         accumulates[g] = true;

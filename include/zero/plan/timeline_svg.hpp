@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Draws when the steps of a schedule ran: one lane a stream. May include schedule/.
+// Draws when the steps of a schedule ran: one lane a stream. May include plan/ and schedule/.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <zero/plan/detail/svg.hpp>
 #include <zero/schedule/print.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -46,74 +47,13 @@ constexpr const TimelineColor& timeline_color(Op op) {
   return timeline_colors[std::size(timeline_colors) - 1];
 }
 
-/// A round distance between ticks that gives about ten of them.
-inline double tick_distance(double length) {
-  const double rough = std::max(length, 1e-9) / 10;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  return power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
-}
-inline std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out;
-}
-/// The same text in every locale.
-inline std::string decimal(double value, int digits) {
-  char text[400];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits);
-  return {text, end.ptr};
-}
-
-/// Lines of SVG. Numbers are pixels.
-class SvgWriter {
- public:
-  explicit SvgWriter(std::ostream& out) : out_(out) {}
-
-  void rect(double x, double y, double w, double h, std::string_view style) {
-    out_ << "<rect x=\"" << decimal(x, 2) << "\" y=\"" << decimal(y, 2) << "\" width=\""
-         << decimal(w, 2) << "\" height=\"" << decimal(h, 2) << "\" " << style << "/>";
-  }
-  void line(double x1, double y1, double x2, double y2, std::string_view style) {
-    out_ << "<line x1=\"" << decimal(x1, 2) << "\" y1=\"" << decimal(y1, 2) << "\" x2=\""
-         << decimal(x2, 2) << "\" y2=\"" << decimal(y2, 2) << "\" " << style << "/>";
-  }
-  void text(double x, double y, std::string_view style, std::string_view text) {
-    out_ << "<text x=\"" << decimal(x, 2) << "\" y=\"" << decimal(y, 2) << "\" " << style << '>'
-         << escape_xml(text) << "</text>";
-  }
-  /// Centred, from bottom to top.
-  void upright(double x, double y, const std::string& style, std::string_view label) {
-    text(x, y, style + " transform=\"rotate(-90 " + decimal(x, 2) + ' ' + decimal(y, 2) + ")\"",
-         label);
-  }
-  std::ostream& out() { return out_; }
-
-  /// About how wide a text is.
-  static double width(std::string_view text, double font_size) {
-    return 0.62 * font_size * static_cast<double>(text.size());
-  }
-
- private:
-  std::ostream& out_;
-};
-
 /// One picture: where time and streams are in it, and the layers that it is painted in.
 template <class UnitName>
 class Timeline {
  public:
+  /// `length` is how much time the picture is wide, if that is more than the spans take.
   Timeline(std::ostream& out, const Schedule& schedule, std::span<const Span> spans,
-           UnitName unit_name)
+           UnitName unit_name, double length = 0)
       : svg_(out), schedule_(schedule), spans_(spans), unit_name_(unit_name) {
     begin_ = std::numeric_limits<double>::infinity();
     end_ = -begin_;
@@ -124,27 +64,30 @@ class Timeline {
       busy_[stream(i)] += spans[i].end - spans[i].begin;
     }
     if (end_ <= begin_) begin_ = 0, end_ = 1;
+    end_ = std::max(end_, begin_ + length);
     for (std::size_t s = 0; s < stream_count; ++s) {
       lanes_[s] = bottom_;
       if (busy_[s] > 0) bottom_ += box + 8;
     }
   }
 
-  void write(std::string_view title) {
-    std::ostream& out = svg_.out();
+  double height() const { return bottom_ + 72; }
+  static void open(std::ostream& out, double height) {
     out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
-        << decimal(left + wide + 30, 0) << ' ' << decimal(bottom_ + 72, 0)
+        << decimal(left + wide + 30, 0) << ' ' << decimal(height, 0)
         << "\" font-family=\"Helvetica,Arial,sans-serif\" font-size=\"13\">\n"
            "<defs><pattern id=\"idle\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" "
            "patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"#f6f6f6\"/>"
            "<rect width=\"1.4\" height=\"7\" fill=\"#dddddd\"/></pattern></defs>\n"
            "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  }
+  void draw(std::string_view title) {
     svg_.text(14, 28, "font-size=\"18\" font-weight=\"bold\"", title);
     svg_.text(
         14, 49, "fill=\"#555555\"",
         "A lane is a stream, a box a step of the schedule with the unit that it acts on. Waiting "
         "for other ranks is part of a collective's box.");
-    out << '\n';
+    svg_.out() << '\n';
     lanes();
     axis();
     phases();
@@ -152,7 +95,6 @@ class Timeline {
       if (drawn(i)) step(i);
     }
     legend();
-    out << "</svg>\n";
   }
 
  private:
@@ -262,15 +204,49 @@ class Timeline {
 
 }  // namespace detail
 
-/// Writes an SVG picture of one execution: lanes are streams, boxes are steps, time runs to the
-/// right.
+/// One execution as it is to be drawn; spans are [step of the schedule] in microseconds.
+struct TimelinePicture {
+  std::string_view title;
+  std::span<const Span> spans;
+};
+
+/// Writes executions of one schedule as an SVG picture, one above the other on the same scale:
+/// lanes are streams, boxes are steps, time runs to the right.
 ///
-/// Units:   spans [step of the schedule] in microseconds; a step without duration is not drawn.
-///          unit_name(u) names unit u; a group is named by its owner.
+/// Units:   a step without duration is not drawn; unit_name(u) names unit u, and groups that it
+///          owns.
+template <class UnitName>
+void print_timelines_svg(std::ostream& out, const Schedule& schedule,
+                         std::span<const TimelinePicture> pictures, UnitName unit_name) {
+  using Drawing = detail::Timeline<UnitName>;
+  double length = 0, height = 0;
+  for (const TimelinePicture& picture : pictures) {
+    double begin = std::numeric_limits<double>::infinity(), end = -begin;
+    for (const Span& span : picture.spans) {
+      if (span.end <= span.begin) continue;
+      begin = std::min(begin, span.begin);
+      end = std::max(end, span.end);
+    }
+    length = std::max(length, end - begin);
+    height += Drawing(out, schedule, picture.spans, unit_name).height();
+  }
+  Drawing::open(out, height);
+  height = 0;
+  for (const TimelinePicture& picture : pictures) {
+    Drawing drawing(out, schedule, picture.spans, unit_name, length);
+    out << "<g transform=\"translate(0 " << detail::decimal(height, 0) << ")\">";
+    drawing.draw(picture.title);
+    out << "</g>\n";
+    height += drawing.height();
+  }
+  out << "</svg>\n";
+}
+/// Writes one execution as an SVG picture.
 template <class UnitName>
 void print_timeline_svg(std::ostream& out, const Schedule& schedule, std::span<const Span> spans,
                         std::string_view title, UnitName unit_name) {
-  detail::Timeline(out, schedule, spans, unit_name).write(title);
+  const TimelinePicture picture{title, spans};
+  print_timelines_svg(out, schedule, std::span(&picture, 1), unit_name);
 }
 
 }  // namespace zero

@@ -3,8 +3,8 @@
 // Training: a model, a stage and a mesh; how much memory and time a step of it takes on a machine.
 // May include plan/, policy/, schedule/.
 #pragma once
+#include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <zero/plan/activations.hpp>
 #include <zero/plan/collectives.hpp>
 #include <zero/plan/memory.hpp>
@@ -96,7 +96,7 @@ class StepDuration {
   static double reduced(const Accounting& bytes) { return static_cast<double>(bytes.reduced); }
   double whole(const Step& step) const {
     return static_cast<double>(
-        padded_elements(training_.model, step.subject, schedule_, training_.mesh));
+        padded_elements(training_.model, step.subject, schedule_, training_.bytes, training_.mesh));
   }
   double shard(const Step& step) const {
     const bool sharded = schedule_.traits.shards_optimizer;
@@ -124,15 +124,37 @@ class StepDuration {
 inline Simulation simulate(const Training& training, const Machine& machine,
                            const Schedule& schedule) {
   return simulate(schedule, StepDuration(training, machine, schedule),
-                  {machine.contention, machine.host_us_per_step, 3});
+                  {machine.contention, machine.host_us_per_step});
 }
 
-/// The memory of a step: of the schedule, and an estimate of activations.
-inline Prediction predict_memory(const Training& training) {
+namespace detail {
+/// Micro-steps of which each one more is like the one before.
+inline constexpr std::size_t distinct_micro_steps = 3;
+
+inline Sent bytes_sent_in(const Training& training) {
+  const auto sent_in = [&](std::size_t steps) {
+    return bytes_sent(training.model, training.schedule(steps), training.bytes, training.mesh);
+  };
+  if (training.micro_steps <= distinct_micro_steps) return sent_in(training.micro_steps);
+  Sent sent = sent_in(distinct_micro_steps);
+  const Sent fewer = sent_in(distinct_micro_steps - 1);
+  const std::size_t more = training.micro_steps - distinct_micro_steps;
+  for (std::size_t Sent::*part :
+       {&Sent::gather, &Sent::reduce_scatter, &Sent::all_reduce, &Sent::gather_replicas,
+        &Sent::reduce_scatter_replicas, &Sent::all_reduce_replicas}) {
+    sent.*part += more * (sent.*part - fewer.*part);
+  }
+  return sent;
+}
+}  // namespace detail
+
+/// What a rank holds and sends: of the schedule, and an estimate of activations. Asks for no time.
+inline Prediction predict_bytes(const Training& training) {
   Prediction out;
   // More than two micro-steps need no more buffers.
   const Schedule schedule = training.schedule(training.micro_steps < 2 ? 1 : 2);
   out.held = bytes_held(training.model, schedule, training.bytes, training.mesh);
+  out.sent = detail::bytes_sent_in(training);
   out.activation_bytes =
       activations(training.model.dims, training.sequences, training.attention, training.recompute)
           .peak();
@@ -141,25 +163,16 @@ inline Prediction predict_memory(const Training& training) {
 
 /// Memory and time of a step. Past three micro-steps each one more takes as long as the third.
 inline Prediction predict(const Training& training, const Machine& machine) {
-  Prediction out = predict_memory(training);
-  constexpr std::size_t simulated = 3;
-  const std::size_t steps = training.micro_steps < simulated ? training.micro_steps : simulated;
-  const Schedule schedule = training.schedule(steps);
-  const Simulation whole = simulate(training, machine, schedule);
-  out.sent = bytes_sent(training.model, schedule, training.bytes, training.mesh);
+  Prediction out = predict_bytes(training);
+  const std::size_t steps = std::min(training.micro_steps, detail::distinct_micro_steps);
+  const Simulation whole = simulate(training, machine, training.schedule(steps));
   Simulation one;  // of one more micro-step
   if (training.micro_steps > steps) {
-    const Schedule fewer = training.schedule(steps - 1);
-    const Simulation before = simulate(training, machine, fewer);
-    const Sent sent = bytes_sent(training.model, fewer, training.bytes, training.mesh);
-    const std::size_t more = training.micro_steps - steps;
-    out.sent.gather += more * (out.sent.gather - sent.gather);
-    out.sent.reduce_scatter += more * (out.sent.reduce_scatter - sent.reduce_scatter);
-    out.sent.all_reduce += more * (out.sent.all_reduce - sent.all_reduce);
-    one.step_us = whole.step_us - before.step_us;
-    one.compute_us = whole.compute_us - before.compute_us;
-    one.slowed_us = whole.slowed_us - before.slowed_us;
-    one.exposed_us = whole.exposed_us - before.exposed_us;
+    const Simulation before = simulate(training, machine, training.schedule(steps - 1));
+    for (double Simulation::*part : {&Simulation::step_us, &Simulation::compute_us,
+                                     &Simulation::slowed_us, &Simulation::exposed_us}) {
+      one.*part = whole.*part - before.*part;
+    }
   }
   const auto more = static_cast<double>(training.micro_steps - steps);
   const auto seconds = [&](double Simulation::*member) {
