@@ -17,4 +17,5 @@
 #include <zero/module/sharded_tensor.hpp>
 #include <zero/optim/adamw.hpp>
 #include <zero/optim/sgd.hpp>
+#include <zero/policy/precision.hpp>
 #include <zero/policy/stages.hpp>

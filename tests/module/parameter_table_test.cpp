@@ -38,7 +38,7 @@ struct Activation {  // computes, but has no parameters
 
 template <class... Lists>
 ParameterTable table(Lists... lists) {
-  return ParameterTable(zero::model(std::move(lists)...), 3, 4);
+  return ParameterTable(zero::model(std::move(lists)...), 3, {}, 1, nullptr, 16);
 }
 const ParameterTable& usual() {
   static const ParameterTable made =
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_reads_more_than_four_groups_is_refused_with_its
 BOOST_AUTO_TEST_CASE(the_table_is_a_pure_function_of_the_ranks) {
   const auto model = zero::model(zero::units<Mixed>("block", 2, Width{}));
   for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
-    const ParameterTable made(model, ranks, 16), again(model, ranks, 16);
+    const ParameterTable made(model, ranks), again(model, ranks);
     BOOST_TEST(made.elements() == 124U);
     for (std::size_t g = 0; g < made.groups().size(); ++g) {
       BOOST_TEST(made.padded(g) == again.padded(g));

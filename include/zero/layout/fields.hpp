@@ -3,13 +3,17 @@
 // How a unit kind declares its tensors: name, member, shape and options, once. May include base/.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
+#include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/layout/tensor.hpp>
 
@@ -67,11 +71,17 @@ constexpr FieldList<Field<Kinds, Members>...> tensors(const Field<Kinds, Members
 }
 
 namespace detail {
+template <class Kind, class T, class Field>
+inline constexpr bool is_tensor_of = false;  // that Field is a member Tensor<T> of Kind
+template <class Kind, class T, class Own>    // or one whose type is its own
+inline constexpr bool is_tensor_of<Kind, T, Field<Kind, Tensor<Own>>> =
+    std::is_same_v<Own, T> || std::is_same_v<Own, float> || std::is_same_v<Own, bf16> ||
+    std::is_same_v<Own, fp16>;
 template <class Kind, class T, class List>
-inline constexpr bool declares = false;  // that List consists of members Tensor<T> of Kind
+inline constexpr bool declares = false;
 template <class Kind, class T, class... Fields>
-inline constexpr bool declares<Kind, T, FieldList<Fields...>> =
-    (true && ... && std::is_same_v<Fields, Field<Kind, Tensor<T>>>);
+inline constexpr bool declares<Kind, T, FieldList<Fields...>> = (true && ... &&
+                                                                 is_tensor_of<Kind, T, Fields>);
 
 template <template <class> class Kind, class Config, class T>
 concept HasTensors = requires(const Config& config) {
@@ -80,7 +90,8 @@ concept HasTensors = requires(const Config& config) {
 }  // namespace detail
 
 /// A class template over the element type whose static `tensors(config)` returns zero::tensors(...)
-/// of its own members, each a zero::Tensor of that element type.
+/// of its own members, each a zero::Tensor of that element type, or of float, bf16 or fp16: such a
+/// tensor keeps its type whatever that of the others is.
 template <template <class> class Kind, class Config, class T = float>
 concept UnitKind = detail::HasTensors<Kind, Config, T> && requires(const Config& config) {
   requires detail::declares < Kind<T>, T,
@@ -88,6 +99,22 @@ concept UnitKind = detail::HasTensors<Kind, Config, T> && requires(const Config&
 };
 
 namespace detail {
+template <class... Kinds, class... Types>
+consteval std::array<DataType, sizeof...(Types)> types_in(
+    const FieldList<Field<Kinds, Tensor<Types>>...>*) {
+  return {data_type<Types>...};
+}
+/// The types of the tensors that Kind<T> declares; none if it declares them wrongly.
+template <template <class> class Kind, class Config, class T>
+consteval auto types_of() {
+  if constexpr (UnitKind<Kind, Config, T>) {
+    using List = decltype(Kind<T>::tensors(std::declval<const Config&>()));
+    return types_in(static_cast<const List*>(nullptr));
+  } else {
+    return std::array<DataType, 0>{};
+  }
+}
+
 /// Kind<T>::tensors(config), or one sentence about what is wrong with the kind and no tensors.
 template <template <class> class Kind, class T, class Config>
 constexpr auto fields_of(const Config& config) {
@@ -100,7 +127,8 @@ constexpr auto fields_of(const Config& config) {
                   "the given configuration; declare its tensors there.");
     static_assert(!has_tensors,
                   "zero: tensors() of this unit kind must return zero::tensors(zero::tensor(name, "
-                  "&Kind::member, {shape}), ...) of its own members of type zero::Tensor<T>.");
+                  "&Kind::member, {shape}), ...) of its own members of type zero::Tensor<T>, or "
+                  "zero::Tensor<float> for one that stays fp32.");
     return FieldList<>{};
   }
 }
@@ -112,6 +140,7 @@ struct TensorSpec {
   Shape shape;
   bool decay = true;
   bool frozen = false;
+  std::optional<DataType> own_type{};  // of a tensor that keeps its type whatever T is
 };
 
 /// The tensors that Kind declares for `config`, in order.
@@ -120,6 +149,9 @@ struct TensorSpec {
 template <template <class> class Kind, class Config>
 std::vector<TensorSpec> specs_of(const Config& config) {
   const auto list = detail::fields_of<Kind, float>(config);
+  // What keeps its type while T becomes another has a type of its own.
+  constexpr auto types = detail::types_of<Kind, Config, float>();
+  constexpr auto others = detail::types_of<Kind, Config, bf16>();
   std::vector<TensorSpec> specs;
   list.for_each([&](const auto& field) {
     if (field.name.empty()) {
@@ -141,23 +173,30 @@ std::vector<TensorSpec> specs_of(const Config& config) {
         }
       }
     });
-    specs.push_back({std::string(field.name), field.shape,
-                     !has(field.options, TensorOption::no_decay),
-                     has(field.options, TensorOption::frozen)});
+    const std::size_t i = specs.size();
+    TensorSpec& spec = specs.emplace_back();
+    spec.name = field.name;
+    spec.shape = field.shape;
+    spec.decay = !has(field.options, TensorOption::no_decay);
+    spec.frozen = has(field.options, TensorOption::frozen);
+    const bool keeps = types[i] != DataType::fp32 || (i < others.size() && others[i] == types[i]);
+    if (keeps) spec.own_type = types[i];
   });
   return specs;
 }
 
-/// A view of one unit: the member of tensor i becomes Tensor<T>(pointer_of(i), its shape), or stays
-/// empty where the pointer is null.
-/// Allocates nothing.
+/// A view of one unit: the member of tensor i becomes a Tensor of pointer_of(i) and its shape, or
+/// stays empty where the pointer is null. Allocates nothing.
+///
+/// Pre:     pointer_of(i) converts, by a static_cast, to a pointer to elements of tensor i.
 template <template <class> class Kind, class T, class Config, class PointerOf>
 constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of) {
   Kind<T> view{};
   std::size_t i = 0;
   detail::fields_of<Kind, T>(config).for_each([&](const auto& field) {
-    T* const data = pointer_of(i++);
-    if (data != nullptr) view.*field.member = Tensor<T>(data, field.shape);
+    using Member = std::remove_reference_t<decltype(view.*field.member)>;
+    const auto data = static_cast<decltype(Member().data())>(pointer_of(i++));
+    if (data != nullptr) view.*field.member = Member(data, field.shape);
   });
   return view;
 }

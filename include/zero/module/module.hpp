@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
@@ -22,29 +23,35 @@
 #include <zero/module/step_scope.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/policy/make_schedule.hpp>
+#include <zero/policy/precision.hpp>
 
 namespace zero {
 
 /// Trains a model in the way that a stage says: a ShardedModule without the type of its stage, so
 /// that code which takes any stage is compiled once. One object on each rank.
 ///
-/// T is the type of the weights that compute; gradients, master weights and moments are fp32.
-/// All calls are collective unless they say otherwise: every rank makes the same calls in the same
-/// order. Nothing is allocated after construction, where the schedules for this model are proved.
+/// T is the type of the weights that compute, or a WithPrecision; else gradients, master weights
+/// and moments are fp32. All calls are collective unless they say otherwise: every rank makes the
+/// same calls in the same order. Nothing is allocated after construction, where the schedules for
+/// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
 class Module {
   static_assert(Optimizer<OptimizerType>);
   static_assert(Communicator<Comm>);
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>,
-                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16.");
-  using Engine = detail::Engine<OptimizerType, Comm, T>;
+  static_assert(detail::is_precision<T>,
+                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "
+                "zero::Precision says more.");
+  using Engine = detail::Engine<OptimizerType, Comm>;
+  using Weight = typename detail::ElementOf<precision_of<T>.compute>::Type;
+  using Gradient = typename detail::ElementOf<precision_of<T>.accumulate>::Type;
 
  public:
+  /// `types` may be any that have the `compute` and `accumulate` of T.
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh, OptimizerType optimizer,
-         ModuleOptions options)
+         ModuleOptions options, const Precision& types = precision_of<T>)
       : model_(std::move(model)),
-        engine_(std::make_unique<Engine>(stage, make_parameters(stage.traits, mesh), mesh,
-                                         std::move(optimizer), options)) {
+        engine_(std::make_unique<Engine>(stage, make_parameters(stage.traits, mesh, checked(types)),
+                                         mesh, std::move(optimizer), options)) {
     if (options.poison) clear(*engine_);  // the padding stays NaN
   }
 
@@ -140,13 +147,14 @@ class Module {
   /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
   HeldState held_state() {
     settle("held_state");
-    return detail::list_state(parameters(), mesh(), engine_.buffers(), schedule(),
-                              engine_.control());
+    return detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
+                              engine_->control());
   }
   /// Takes step and counters from such a list.
   void restore(const HeldState& state) {
     for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
     set_step(state.step);
+    kept().round_weights();
   }
 
   /// Names, shapes and places of everything.
@@ -181,7 +189,7 @@ class Module {
     for (const Program& program : programs) {
       all.push_back(make_schedule(engine_->schedules().stage(), parameters().shape(), program));
     }
-    return predict_bytes_held<T>(parameters(), OptimizerType::states, mesh().world.size(), all);
+    return predict_bytes_held(parameters(), OptimizerType::states, mesh().world.size(), all);
   }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
@@ -190,8 +198,8 @@ class Module {
   BytesSent predicted_bytes_sent(const Program& program) const {
     const Schedule made =
         make_schedule(engine_->schedules().stage(), parameters().shape(), program);
-    return predict_bytes_sent<T>(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
-                                 mesh().replicate.rank());
+    return predict_bytes_sent(parameters(), made, mesh().shard.size(), mesh().replicate.size(),
+                              mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
   Traffic sent() const { return measured_traffic(mesh()); }
@@ -210,9 +218,19 @@ class Module {
   friend class Evaluation<Module>;
   friend class Pass<Module>;
 
+  static const Precision& checked(const Precision& types) {
+    if (is_valid(types) && types.compute == precision_of<T>.compute &&
+        types.accumulate == precision_of<T>.accumulate) {
+      return types;
+    }
+    throw ContractError(
+        "zero::Module: the given Precision is none that zero::shard accepts, or its compute and "
+        "accumulate are not those of the module's type; pass one that fits");
+  }
   ParameterTable make_parameters(const StageTraits& traits, const Mesh<Comm>& mesh,
+                                 const Precision& types,
                                  const std::vector<bool>* fixed = nullptr) const {
-    return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
+    return ParameterTable(model_, mesh.shard.size(), types,
                           traits.shards_replicas ? mesh.replicate.size() : 1, fixed);
   }
   /// The table after tensors are frozen or thawed.
@@ -224,11 +242,11 @@ class Module {
       any = any || matches;
       all.push_back(matches ? fixed : tensor.frozen);
     }
-    if (any) return make_parameters(schedule().traits, mesh(), &all);
+    if (any) return make_parameters(schedule().traits, mesh(), parameters().precision(), &all);
     throw ContractError("zero: set_frozen: no tensor's name matches '" + std::string(pattern) +
                         "'; names are unit.tensor, and '*' stands for any text");
   }
-  using Kept = detail::KeptState<Comm, typename Engine::Buffers, T>;
+  using Kept = detail::KeptState<Comm, typename Engine::Buffers>;
   Kept kept(Engine& engine) const {
     return {engine.parameters(), engine.mesh(), engine.buffers(), engine.schedules().training()};
   }
@@ -294,15 +312,24 @@ class Module {
                         "' was asked for tensors of a kind that it neither is nor reads" +
                         (of.empty() ? "" : " in a unit called '" + std::string(of) + "'"));
   }
-  /// A view of one unit's tensors; `whole(slot)` is the buffer in which a group is whole.
+  /// Where a tensor lies; null for one that a view leaves empty.
+  struct Pointer {
+    Array whole;
+    std::size_t begin = 0;
+    template <class Number>
+    explicit operator Number*() const {
+      return whole.data == nullptr ? nullptr : whole.as<Number>() + begin;
+    }
+  };
+  /// A view of one unit's tensors; `whole(slot, g)` is the buffer in which group g is whole.
   template <template <class> class Kind, class Number, class Whole>
   Kind<Number> view(const Step& step, std::string_view of, Space space, Whole whole) const {
     Kind<Number> made{};
     with_kind<Kind>(step, of, [&](const auto& config, std::size_t u) {
       const std::size_t first = parameters().units()[u].first_tensor;
-      made = view_of<Kind, Number>(config, [&](std::size_t i) -> Number* {
+      made = view_of<Kind, Number>(config, [&](std::size_t i) -> Pointer {
         const TensorInfo& tensor = parameters().tensors()[first + i];
-        if (space == Space::grads_whole && tensor.frozen) return nullptr;
+        if (space == Space::grads_whole && tensor.frozen) return {};
         std::size_t nth = 0;
         for (const Index g : parameters().shape().unit(step.subject)) {
           if (g == tensor.group) break;
@@ -310,15 +337,16 @@ class Module {
         }
         const Index slot = Engine::Runner::nth_access(step, space, nth).index;
         const FlatLayout& layout = parameters().groups()[tensor.group].layout;
-        return whole(slot).data() + layout.tensor_offset(tensor.place);
+        return {whole(slot, tensor.group), layout.tensor_offset(tensor.place)};
       });
     });
     return made;
   }
   template <template <class> class Kind>
-  Kind<T> weights(const Step& step, std::string_view of) {
-    return view<Kind, T>(step, of, Space::params_whole,
-                         [&](Index slot) { return engine_->buffers().whole_params(slot); });
+  Kind<Weight> weights(const Step& step, std::string_view of) {
+    return view<Kind, Weight>(step, of, Space::params_whole, [&](Index slot, std::size_t g) {
+      return engine_->buffers().whole_params(slot, g);
+    });
   }
   void require_backward(const Step& step, const char* call) const {
     engine_->require_inside(step, call);
@@ -328,10 +356,11 @@ class Module {
                         "' was called in a forward pass; it belongs into step.backward()");
   }
   template <template <class> class Kind>
-  Kind<float> gradients(const Step& step, std::string_view of) {
+  Kind<Gradient> gradients(const Step& step, std::string_view of) {
     require_backward(step, "gradients");
-    return view<Kind, float>(step, of, Space::grads_whole,
-                             [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
+    return view<Kind, Gradient>(step, of, Space::grads_whole, [&](Index slot, std::size_t g) {
+      return engine_->buffers().whole_gradient(slot, g);
+    });
   }
   template <template <class> class Kind>
   void exclude(const Step& step, Tensor<float> Kind<float>::*member) {
@@ -339,7 +368,10 @@ class Module {
     with_kind<Kind>(step, {}, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
-        if (field.member == member) engine_->progress().exclude(tensor);
+        using Of = std::remove_cvref_t<decltype(field)>;
+        if constexpr (std::is_same_v<Of, Field<Kind<float>, Tensor<float>>>) {
+          if (field.member == member) engine_->progress().exclude(tensor);
+        }
         ++tensor;
       });
     });

@@ -27,7 +27,7 @@ class ShardedModule : public Module<ModelType, OptimizerType, Comm, T> {
 };
 
 /// A module that trains `model` in stage `StageType` over the ranks of `comm`, with weights of type
-/// T.
+/// T; or with a Precision in place of T.
 ///
 /// Order:   collective; the caller keeps the communicator and may use it between steps.
 /// Errors:  ContractError on every rank if their models, stages or types differ.
@@ -44,6 +44,13 @@ ShardedModule<StageType, ModelType, OptimizerType, Comm, T> shard(ModelType mode
   return {std::move(model), mesh(comm), std::move(optimizer), options};
 }
 
+template <class StageType, Precision Types, class ModelType, class CommOrMesh, class OptimizerType>
+auto shard(ModelType model, CommOrMesh&& comm, OptimizerType optimizer,
+           ModuleOptions options = {}) {
+  return shard<StageType, WithPrecision<Types>>(std::move(model), std::forward<CommOrMesh>(comm),
+                                                std::move(optimizer), options);
+}
+
 /// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
 template <class StageType, class T = float, class ModelType, class OptimizerType>
 std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType&,
@@ -53,11 +60,15 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
                         std::to_string(replicas) +
                         " replicas; pass a divisor of the number of ranks");
   }
-  const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T),
+  const ParameterTable table(model, ranks / replicas, precision_of<T>,
                              StageType::traits.shards_replicas ? replicas : 1);
   const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::RankMemory<Buffers<T, OptimizerType::states>>::bytes_needed(table, schedules,
-                                                                             ranks);
+  return detail::RankMemory<Buffers<OptimizerType::states>>::bytes_needed(table, schedules, ranks);
+}
+template <class StageType, Precision Types, class ModelType, class OptimizerType>
+std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const OptimizerType& optimizer,
+                         const ModuleOptions& options = {}, std::size_t replicas = 1) {
+  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizer, options, replicas);
 }
 
 }  // namespace zero

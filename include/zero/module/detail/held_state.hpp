@@ -3,10 +3,10 @@
 // Lists what a module holds on one rank, for checkpoints. May include anything below module/.
 #pragma once
 #include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/mesh.hpp>
@@ -18,18 +18,19 @@ namespace zero::detail {
 
 /// Calls f(place, range) for each range of a group's tensors that a buffer holds: this rank's
 /// shard, or where the buffer is whole everything.
-template <class T, class F>
-void for_each_range(const FlatLayout& layout, std::span<T> held, bool sharded, std::size_t rank,
+template <class F>
+void for_each_range(const FlatLayout& layout, const Array& held, bool sharded, std::size_t rank,
                     F f) {
+  const auto at = [&](std::size_t begin) { return held.data + begin * size_of(held.type); };
   if (sharded) {
     layout.for_each_piece(rank, [&](const Piece& piece) {
-      f(piece.tensor, HeldRange{piece.tensor_begin, piece.count, held.data() + piece.shard_begin});
+      f(piece.tensor, HeldRange{piece.tensor_begin, piece.count, at(piece.shard_begin)});
     });
     return;
   }
   for (std::size_t i = 0; i < layout.tensors(); ++i) {
     if (layout.tensor_size(i) == 0) continue;
-    f(i, HeldRange{0, layout.tensor_size(i), held.data() + layout.tensor_offset(i)});
+    f(i, HeldRange{0, layout.tensor_size(i), at(layout.tensor_offset(i))});
   }
 }
 
@@ -46,10 +47,9 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
     const GroupInfo& info = parameters.groups()[g];
     const auto& group = buffers.group(g);
     /// A part of each tensor of the group, and where its numbers lie.
-    const auto add = [&](std::string name, auto held, bool sharded) {
-      const auto type = data_type<typename decltype(held)::value_type>;
+    const auto add = [&](std::string name, const Array& held, bool sharded) {
       for (const std::size_t t : info.tensors) {
-        HeldPart part{name, type};
+        HeldPart part{name, held.type};
         part.holders = sharded ? mesh.replicate.size() : mesh.world.size();
         part.holder = sharded ? mesh.replicate.rank() : mesh.world.rank();
         state.tensors[t].parts.push_back(std::move(part));
@@ -61,13 +61,13 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
     };
     const bool params_sharded = schedule.home[g] == nowhere;
     const bool optimizer_sharded = schedule.traits.shards_optimizer;
-    if (Buffers::has_master && !info.frozen) {
+    if (info.types.has_master() && !info.frozen) {
       add("weight", group.master, optimizer_sharded);
       for_each_range(info.layout, group.params, params_sharded, mesh.shard.rank(),
                      [&](std::size_t place, const HeldRange& range) {
                        HeldPart& part = state.tensors[info.tensors[place]].parts.back();
                        part.copies.push_back(range);
-                       part.copy_type = data_type<typename decltype(group.params)::value_type>;
+                       part.copy_type = group.params.type;
                      });
     } else {
       add("weight", group.params, params_sharded);

@@ -3,47 +3,63 @@
 // Access by name and element to what a module keeps: weights and optimizer state. May include
 // anything below module/.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <zero/base/array.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/optim/cast.hpp>
 
 namespace zero::detail {
 
 /// Reads and writes whole tensors whose elements lie on many ranks.
-template <class Comm, class Buffers, class T>
+template <class Comm, class Buffers>
 class KeptState {
  public:
   KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
             const Schedule& schedule)
       : parameters_(parameters), mesh_(mesh), buffers_(buffers), schedule_(schedule) {}
 
-  /// Sets each weight to value(element), and the masters with them.
+  /// Sets each weight to value(element), and the masters with them. What is narrower is rounded to
+  /// nearest.
   template <class F>
   void set_weights(const TensorInfo& tensor, F value) {
     const auto& group = buffers_.group(tensor.group);
-    for_each_piece(tensor, params_held(tensor), [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        group.params[at + i] = from_float<T>(value(piece.tensor_begin + i));
-      }
+    const Precision& types = parameters_.groups()[tensor.group].types;
+    with_type(types.gather, [&]<class Wire>() {
+      set(tensor, group.params, params_held(tensor),
+          [&](std::size_t i) { return to_float(from_float<Wire>(value(i))); });
     });
-    if (!Buffers::has_master || tensor.frozen) return;
-    set(tensor, group.master, value);
+    if (tensor.frozen || !types.has_master()) return;
+    set(tensor, group.master, state_held(), value);
+  }
+  /// Rounds weights that compute to the type in which they are gathered, after somebody else wrote
+  /// them.
+  void round_weights() {
+    for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
+      const Array& params = buffers_.group(g).params;
+      with_type(parameters_.groups()[g].types.gather, [&]<class Wire>() {
+        if (params.type == data_type<Wire>) return;
+        for (std::size_t i = 0; i < params.count; ++i) {
+          float& x = params.as<float>()[i];  // all that is gathered narrower computes in fp32
+          x = to_float(from_float<Wire>(x));
+        }
+      });
+    }
   }
   /// Sets each number of optimizer state k to value(element).
   template <class F>
   void set_state(const TensorInfo& tensor, std::size_t k, F value) {
-    set(tensor, state(tensor, k), value);
+    set(tensor, state(tensor, k), state_held(), value);
   }
 
   /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are
   /// any.
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
     const auto& group = buffers_.group(tensor.group);
-    if (Buffers::has_master && !tensor.frozen) {
+    if (!tensor.frozen && parameters_.groups()[tensor.group].types.has_master()) {
       read(tensor, group.master, state_held(), out);
     } else {
       read(tensor, group.params, params_held(tensor), out);
@@ -64,7 +80,7 @@ class KeptState {
            : schedule_.traits.shards_optimizer ? Held::shard
                                                : Held::whole;
   }
-  std::span<float> state(const TensorInfo& tensor, std::size_t k) const {
+  const Array& state(const TensorInfo& tensor, std::size_t k) const {
     const auto& states = buffers_.group(tensor.group).states;
     if (tensor.frozen || k >= states.size()) {
       throw ContractError("zero: tensor '" + tensor.name + "' has no optimizer state " +
@@ -73,11 +89,13 @@ class KeptState {
     return states[k];
   }
   template <class F>
-  void set(const TensorInfo& tensor, std::span<float> held, F value) {
-    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        held[at + i] = value(piece.tensor_begin + i);
-      }
+  void set(const TensorInfo& tensor, const Array& array, Held held, F value) {
+    with_type(array.type, [&]<class T>() {
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        for (std::size_t i = 0; i < piece.count; ++i) {
+          array.as<T>()[at + i] = from_float<T>(value(piece.tensor_begin + i));
+        }
+      });
     });
   }
   /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
@@ -102,12 +120,9 @@ class KeptState {
       });
     }
   }
-  template <class Number>
-  void read(const TensorInfo& tensor, std::span<Number> values, Held held, std::span<float> out) {
+  void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
     for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        out[piece.tensor_begin + i] = to_float(values[at + i]);
-      }
+      cast(array.part(at, piece.count), Array(out.data() + piece.tensor_begin, piece.count));
     });
     if (held == Held::whole) return;
     const GroupInfo& group = parameters_.groups()[tensor.group];
