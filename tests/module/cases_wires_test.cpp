@@ -82,6 +82,9 @@ std::vector<NamedStage> meshes_of_four() {
   all.insert(all.end(), late_stages.begin(), late_stages.end());
   all.push_back({"hybrid of one replica", stage_value<zero::Hybrid>, 1});
   all.push_back({"hybrid of four replicas", stage_value<zero::Hybrid>, 4});
+  all.push_back({"state over all ranks", stage_value<zero::Hpz>, 2});
+  all.push_back({"state over all ranks, weights whole",
+                 stage_value<Stage<zero::ReplicateParams, zero::ShardOptimizer<>>>, 2});
   all.push_back({"stage 0 in two replicas", stage_value<zero::HybridOf<zero::Ddp>>, 2});
   return all;
 }
@@ -106,7 +109,7 @@ BOOST_AUTO_TEST_CASE(all_types_train_the_same_bits_in_all_stages_and_meshes_if_s
   });
   BOOST_TEST_MESSAGE(count << " choices of types, " << ran << " with their stages");
   BOOST_TEST(count == 48U);
-  BOOST_TEST(ran == 48U * 11);
+  BOOST_TEST(ran == 48U * 13);
 }
 
 BOOST_AUTO_TEST_CASE(all_types_train_the_same_bits_in_stages_and_stream_modes_if_sums_are_not) {

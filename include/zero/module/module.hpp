@@ -55,6 +55,9 @@ class Module {
     if (options.poison) clear(*engine_);  // the padding stays NaN
   }
 
+  Module(const Module&) = delete;  // steps and scopes refer to it
+  Module& operator=(const Module&) = delete;
+
   /// Begins a training step.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
   /// Begins a forward pass that changes nothing; between training steps.
