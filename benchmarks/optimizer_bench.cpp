@@ -42,6 +42,21 @@ void update(benchmark::State& state) {
   });
 }
 
+/// AdamW in which everything is bf16: no masters, and stochastic rounding.
+void update_narrow(benchmark::State& state) {
+  std::vector<zero::bf16> arrays[4];
+  for (auto& array : arrays) array.assign(elements, zero::bf16(1e-2F));
+  const zero::Array states[] = {{arrays[2].data(), elements}, {arrays[3].data(), elements}};
+  const auto c = zero::AdamW{}.coefficients(10, 10, true);
+  limits::compare(state, 4 * elements * sizeof(zero::bf16), 7 * elements * sizeof(zero::bf16), [&] {
+    zero::update<zero::AdamW>(c, 4.0F, 0.5F,
+                              {.gradient = {arrays[0].data(), elements},
+                               .master = {arrays[1].data(), elements},
+                               .compute = {arrays[1].data(), elements},
+                               .states = states});
+  });
+}
+
 void square_norm(benchmark::State& state) {
   constexpr std::size_t n = 4 * elements;  // beyond the cache, as above
   const std::vector<float> gradient(n, 1e-3F);
@@ -53,6 +68,7 @@ BENCHMARK(update<zero::AdamW, float>)->UseManualTime();
 BENCHMARK(update<zero::AdamW, zero::bf16>)->UseManualTime();
 BENCHMARK(update<zero::Sgd, float>)->UseManualTime();
 BENCHMARK(update<zero::Sgd, zero::bf16>)->UseManualTime();
+BENCHMARK(update_narrow)->UseManualTime();
 BENCHMARK(square_norm)->UseManualTime();
 
 }  // namespace

@@ -21,4 +21,5 @@
 #include <zero/optim/lion.hpp>
 #include <zero/optim/loss_scale.hpp>
 #include <zero/optim/sgd.hpp>
+#include <zero/policy/precision.hpp>
 #include <zero/policy/stages.hpp>

@@ -16,7 +16,7 @@ struct OtherConfig {};
 template <class T>
 struct Block {
 #if WRONG == 4  // expect: zero: tensors() of this unit kind must return zero::tensors(
-  zero::Tensor<float> weight;
+  zero::Tensor<double> weight;
 #else
   zero::Tensor<T> weight;
 #endif

@@ -57,12 +57,13 @@ std::vector<Measured> measure(const grid::Shapes& shapes, std::size_t world, std
 inline void check(const std::string& where, const std::vector<Measured>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const BytesHeld &held = ranks[r].held, &predicted = ranks[r].predicted;
-    BOOST_CHECK_MESSAGE(held == predicted && held == ranks[0].held,
-                        where << ": rank " << r << " holds " << held.weights << " + "
-                              << held.gradients << " + " << held.optimizer << " + " << held.slots
-                              << " + " << held.control << " bytes, predicted " << predicted.weights
-                              << " + " << predicted.gradients << " + " << predicted.optimizer
-                              << " + " << predicted.slots << " + " << predicted.control);
+    BOOST_CHECK_MESSAGE(
+        held == predicted && held == ranks[0].held,
+        where << ": rank " << r << " holds " << held.weights << " + " << held.gradients << " + "
+              << held.optimizer << " + " << held.slots << " + " << held.staging << " + "
+              << held.control << " bytes, predicted " << predicted.weights << " + "
+              << predicted.gradients << " + " << predicted.optimizer << " + " << predicted.slots
+              << " + " << predicted.staging << " + " << predicted.control);
     for (std::size_t k = 0; k < micro_steps.size(); ++k) {
       const Traffic& sent = ranks[r].sent[k];
       const zero::BytesSent& expected = ranks[r].to_be_sent[k];

@@ -129,5 +129,12 @@ BOOST_AUTO_TEST_CASE(training_allocates_nothing_in_stage_3) {
   check<zero::Zero3>("Zero3");
   check<zero::Zero3, zero::bf16>("Zero3 of bf16");
 }
+BOOST_AUTO_TEST_CASE(training_allocates_nothing_where_all_types_differ) {
+  using enum zero::DataType;
+  check<zero::Zero1, zero::WithPrecision<zero::Precision{.gather = bf16, .reduce = fp16}>>("Zero1");
+  check<zero::Zero3, zero::WithPrecision<zero::Precision{
+                         .compute = bf16, .reduce = fp16, .moments = bf16, .master = false}>>(
+      "Zero3 without masters");
+}
 
 BOOST_AUTO_TEST_SUITE_END()

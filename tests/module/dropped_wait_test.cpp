@@ -50,17 +50,20 @@ class Mirror {
                       zero::Accumulate accumulate = {}, zero::Label = {},
                       zero::Reduction = {}) const {
     const bool adds = accumulate == zero::Accumulate::yes;
-    stream.enqueue("reduce_scatter",
-                   [own = in + rank_ * count, out, count, adds, n = static_cast<T>(size_)] {
-                     for (std::size_t i = 0; i < count; ++i)
-                       out[i] = n * own[i] + (adds ? out[i] : T{});
-                   });
+    stream.enqueue("reduce_scatter", [own = in + rank_ * count, out, count, adds, n = size_] {
+      for (std::size_t i = 0; i < count; ++i) {
+        const Sum<T> sum = static_cast<Sum<T>>(n) * static_cast<Sum<T>>(own[i]);
+        out[i] = T(sum + (adds ? static_cast<Sum<T>>(out[i]) : Sum<T>{}));
+      }
+    });
   }
   template <class T>
   void all_reduce(Stream& stream, T* data, std::size_t count, zero::Label = {},
                   zero::Reduction = {}) const {
-    stream.enqueue("all_reduce", [data, count, n = static_cast<T>(size_)] {
-      for (std::size_t i = 0; i < count; ++i) data[i] *= n;
+    stream.enqueue("all_reduce", [data, count, n = size_] {
+      for (std::size_t i = 0; i < count; ++i) {
+        data[i] = T(static_cast<Sum<T>>(data[i]) * static_cast<Sum<T>>(n));
+      }
     });
   }
   template <class T>
@@ -68,6 +71,9 @@ class Mirror {
   void barrier(Stream&, zero::Label = {}) const {}
 
  private:
+  template <class T>
+  using Sum = zero::detail::SumType<T>;
+
   std::size_t rank_, size_;
 };
 
@@ -75,7 +81,7 @@ class Mirror {
 /// that the host never waits: all executions are in the queues at once.
 template <class Comm>
 class Rig {
-  using Runner = zero::detail::Runner<zero::AdamW, Comm, float>;
+  using Runner = zero::detail::Runner<zero::AdamW, Comm>;
   using Buffers = typename Runner::Buffers;
 
  public:
@@ -114,8 +120,10 @@ class Rig {
     }
     streams_.synchronize();
     Bits bits;
-    const auto keep = [&](std::span<const float> values) {
-      for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+    const auto keep = [&](const zero::Array& values) {
+      for (std::size_t i = 0; i < values.count; ++i) {
+        bits.push_back(std::bit_cast<std::uint32_t>(values.as<float>()[i]));
+      }
     };
     for (std::size_t g = 0; g < table_.groups().size(); ++g) {
       const typename Buffers::Group& group = buffers_.group(g);
@@ -144,7 +152,7 @@ class Rig {
   }
   void initialize() {
     for (const zero::TensorInfo& tensor : table_.tensors()) {
-      zero::detail::KeptState<Comm, Buffers, float>(table_, mesh_, buffers_, schedule_)
+      zero::detail::KeptState<Comm, Buffers>(table_, mesh_, buffers_, schedule_)
           .set_weights(tensor, [&](std::size_t i) { return grid::initial_weight(tensor, i); });
     }
   }
@@ -157,21 +165,23 @@ class Rig {
       float& kept = activations_[Runner::nth_access(step, Space::activations, 0).index];
       if (step.op == Op::forward) kept = 0;
       for (const Index g : schedule_.model.unit(unit)) {
-        const std::span<float> w =
-            buffers_.whole_params(Runner::nth_access(step, Space::params_whole, params++).index);
-        const std::span<float> to =
-            step.op == Op::forward || table_.groups()[g].frozen
-                ? std::span<float>()
-                : buffers_.whole_gradient(
-                      Runner::nth_access(step, Space::grads_whole, grads++).index);
+        const auto* w =
+            buffers_.whole_params(Runner::nth_access(step, Space::params_whole, params++).index, g)
+                .template as<float>();
+        const bool adds = step.op == Op::backward && !table_.groups()[g].frozen;
+        auto* to = adds ? buffers_
+                              .whole_gradient(
+                                  Runner::nth_access(step, Space::grads_whole, grads++).index, g)
+                              .template as<float>()
+                        : nullptr;
         const zero::FlatLayout& layout = table_.groups()[g].layout;
         for (std::size_t t = 0; t < layout.tensors(); ++t) {
           const std::size_t begin = layout.tensor_offset(t), n = layout.tensor_size(t);
-          flow_ = flow_ * 0.5F + grid::activation(w.data() + begin, n);
+          flow_ = flow_ * 0.5F + grid::activation(w + begin, n);
           if (step.op == Op::forward) kept += flow_;
           const std::uint64_t key =
               grid::gradient_key(mesh_.world.rank(), 0, step.micro_step, unit, t);
-          for (std::size_t i = 0; !to.empty() && i < n; ++i) {
+          for (std::size_t i = 0; adds && i < n; ++i) {
             to[begin + i] += grid::gradient(key, i, w[begin + i], kept + flow_, false);
           }
         }
@@ -225,7 +235,7 @@ template <class StageType>
 void check_waits(const char* stage, const grid::Shapes& shapes, std::size_t replicas,
                  std::size_t micro_steps) {
   using zero::StreamMode;
-  const zero::ParameterTable table(grid::make_model(shapes), 2 / replicas, 4);
+  const zero::ParameterTable table(grid::make_model(shapes), 2 / replicas, {}, 1, nullptr, 16);
   const Schedule schedule =
       make_schedule<StageType>(table.shape(), zero::training(shapes.units(), micro_steps));
   const Bits threads = train_on_threads(schedule, table, replicas, StreamMode::inline_run, 0);

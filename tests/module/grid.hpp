@@ -232,12 +232,13 @@ class Trainer {
       if (!module_.parameters().tensors()[tensor++].frozen) add(unit, to, from.data(), key);
     }
   }
-  template <class Unit, class T>
-  void add(Unit& unit, const zero::Tensor<float>& to, const T* from, std::uint64_t key) {
+  template <class Unit, class Sum, class T>
+  void add(Unit& unit, const zero::Tensor<Sum>& to, const T* from, std::uint64_t key) {
     on_stream(unit, [out = to.data(), from, n = to.size(), key, exact = case_.exact,
                      kept = &activations_[unit.index()]] {
       for (std::size_t i = 0; i < n; ++i) {
-        out[i] += gradient(key, i, zero::to_float(from[i]), *kept, exact);
+        const float more = gradient(key, i, zero::to_float(from[i]), *kept, exact);
+        out[i] = Sum(zero::to_float(out[i]) + more);
       }
     });
   }
@@ -304,20 +305,21 @@ Outcome train(const Case& c) {
         return zero::shard<StageType, T>(std::move(model), mesh, optimizer, options);
       });
 }
-/// In a stage that is chosen at run time.
-inline Outcome train(const zero::StageValue& stage, const Case& c) {
-  return train_made<float>(
-      c, [&](auto model, const zero::Mesh<zero::ThreadCommunicator>& mesh,
-             const zero::AdamW& optimizer, const zero::ModuleOptions& options) {
-        return zero::Module<decltype(model), zero::AdamW, zero::ThreadCommunicator, float>(
-            stage, std::move(model), mesh, optimizer, options);
-      });
+/// In a stage, and in types, that are chosen at run time.
+template <class T = float>
+Outcome train(const zero::StageValue& stage, const Case& c,
+              const zero::Precision& types = zero::precision_of<T>) {
+  return train_made<T>(c, [&](auto model, const zero::Mesh<zero::ThreadCommunicator>& mesh,
+                              const zero::AdamW& optimizer, const zero::ModuleOptions& options) {
+    return zero::Module<decltype(model), zero::AdamW, zero::ThreadCommunicator, T>(
+        stage, std::move(model), mesh, optimizer, options, types);
+  });
 }
 
 /// The same training on one thread in double, without shards, schedules or streams.
 class Reference {
  public:
-  explicit Reference(const Case& c) : case_(c), table_(make_model(c.shapes), 1, 1) {
+  explicit Reference(const Case& c) : case_(c), table_(make_model(c.shapes), 1) {
     for (const zero::TensorInfo& tensor : table_.tensors()) {
       State& state = tensors_.emplace_back();
       for (std::size_t i = 0; i < tensor.shape.elements(); ++i) {

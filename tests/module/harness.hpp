@@ -199,6 +199,34 @@ auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optim
   return results;
 }
 
+/// A stage that is chosen at run time.
+struct NamedStage {
+  const char* name;
+  zero::StageValue value;
+  std::size_t replicas = 1;
+};
+/// The named stages that `ranks` ranks can form.
+inline std::vector<NamedStage> stages(std::size_t ranks) {
+  std::vector<NamedStage> all;
+  for_each_stage(ranks, [&]<class StageType>(const char* name, std::size_t replicas) {
+    all.push_back({name, zero::stage_value<StageType>, replicas});
+  });
+  return all;
+}
+/// The same for stages and types that are chosen at run time.
+template <class T, class ModelType, class Optimizer, class Body>
+auto on_ranks(const Setup& setup, const NamedStage& stage, const zero::Precision& types,
+              const ModelType& model, const Optimizer& optimizer, Body body) {
+  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
+  std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
+  on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
+    Module module(stage.value, model, zero::mesh(comm, stage.replicas), optimizer, setup.options,
+                  types);
+    results[comm.rank()] = body(module);
+  });
+  return results;
+}
+
 /// The text of what `f` throws, with the name of its type in front; empty if it throws nothing.
 template <class F>
 std::string error_of(F f) {
@@ -350,9 +378,9 @@ void add_gradient(const Module& module, zero::UserCode where, Unit& unit, const 
   compute(where, unit, [view, &plan, place]() mutable {
     for (place.tensor = 0; place.tensor < most_tensors; ++place.tensor) {
       if (!plan.touches(place)) continue;
-      const zero::Tensor<float> to = view[place.tensor];
-      for (place.element = 0; place.element < to.size(); ++place.element) {
-        to[place.element] += plan.gradient(place);
+      for (auto& to : view[place.tensor]) {
+        place.element = static_cast<std::size_t>(&to - view[place.tensor].data());
+        to = std::decay_t<decltype(to)>(zero::to_float(to) + plan.gradient(place));
       }
     }
   });

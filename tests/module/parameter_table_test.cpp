@@ -38,7 +38,7 @@ struct Activation {  // computes, but has no parameters
 
 template <class... Lists>
 ParameterTable table(Lists... lists) {
-  return ParameterTable(zero::model(std::move(lists)...), 3, 4);
+  return ParameterTable(zero::model(std::move(lists)...), 3, {}, 1, nullptr, 16);
 }
 const ParameterTable& usual() {
   static const ParameterTable made =
@@ -157,10 +157,60 @@ BOOST_AUTO_TEST_CASE(a_unit_that_reads_more_than_four_groups_is_refused_with_its
   BOOST_TEST(error_of([&] { table(unit("a"), unit("b").reads("a")); }) == "no error");
 }
 
+template <class T>
+struct Typed {  // some tensors keep their type whatever T is
+  Tensor<T> weight, base;
+  Tensor<float> norm, mask;
+  Tensor<zero::bf16> code;
+  struct Options {
+    zero::TensorOption code = zero::frozen;
+  };
+  static constexpr auto tensors(const Options& x) {
+    return zero::tensors(zero::tensor("weight", &Typed::weight, {8}),
+                         zero::tensor("norm", &Typed::norm, {3}),
+                         zero::tensor("base", &Typed::base, {4}, zero::frozen),
+                         zero::tensor("code", &Typed::code, {4}, x.code),
+                         zero::tensor("mask", &Typed::mask, {2}, zero::frozen));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(the_tensors_of_one_type_of_a_unit_are_a_group) {
+  using zero::DataType;
+  const auto typed = zero::model(zero::units<Typed>("unit", 2, Typed<float>::Options{}));
+  const ParameterTable fp32(typed, 3), bf16(typed, 3, {.compute = DataType::bf16});
+  BOOST_TEST(fp32.groups().size() == 2U * 3);  // trained and frozen fp32, and frozen bf16
+  BOOST_TEST(bf16.groups().size() == 2U * 4);
+  const auto type = [&](const char* name) {
+    const zero::TensorInfo& tensor = bf16.find(name);
+    BOOST_TEST((bf16.groups()[tensor.group].types.compute == tensor.type));
+    return tensor.type;
+  };
+  BOOST_TEST((type("unit.1.weight") == DataType::bf16 && type("unit.1.norm") == DataType::fp32));
+  BOOST_TEST((type("unit.1.base") == DataType::bf16 && type("unit.1.mask") == DataType::fp32));
+  BOOST_TEST(bf16.find("unit.0.base").group == bf16.find("unit.0.code").group);
+  BOOST_TEST(fp32.find("unit.0.base").group == fp32.find("unit.0.mask").group);
+  for (const zero::GroupInfo& group : bf16.groups()) {
+    BOOST_TEST(group.layout.shard() * group.types.least_bytes() % zero::memory_alignment == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(more_types_than_a_unit_can_have_and_narrow_sums_are_refused) {
+  const auto typed = zero::model(zero::units<Typed>("unit", 2, Typed<float>::Options{}));
+  const std::string five =
+      error_of([&] { ParameterTable(typed, 3, {.compute = zero::DataType::fp16}); });
+  BOOST_TEST(mentions(five, "a unit reads at most 4 groups"));
+  BOOST_TEST(
+      mentions(five, "unit 'unit.0'; its trained and its frozen tensors are a group for each"));
+  const auto trained =
+      zero::model(zero::units<Typed>("unit", 1, Typed<float>::Options{zero::no_decay}));
+  BOOST_TEST(mentions(error_of([&] { ParameterTable(trained, 3); }),
+                      "tensor 'unit.0.code' is trained and is bf16 whatever T is"));
+}
+
 BOOST_AUTO_TEST_CASE(the_table_is_a_pure_function_of_the_ranks) {
   const auto model = zero::model(zero::units<Mixed>("block", 2, Width{}));
   for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
-    const ParameterTable made(model, ranks, 16), again(model, ranks, 16);
+    const ParameterTable made(model, ranks), again(model, ranks);
     BOOST_TEST(made.elements() == 124U);
     for (std::size_t g = 0; g < made.groups().size(); ++g) {
       BOOST_TEST(made.padded(g) == again.padded(g));

@@ -7,8 +7,12 @@
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <tuple>
+#include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
+#include <zero/optim/adamw.hpp>
+#include <zero/optim/cast.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/optim/update.hpp>
 
@@ -52,6 +56,97 @@ BOOST_AUTO_TEST_CASE(an_optimizer_may_have_no_state) {
   std::vector<float> gradient(70, -3), master(70, 1);
   zero::update<Sign, float>({0.5F}, 1, 1, gradient.data(), master.data(), nullptr, nullptr, 70);
   for (const float weight : master) BOOST_TEST(weight == 1.5F);
+}
+
+/// The arrays of one update of AdamW in types of one's choice.
+struct Typed {
+  std::vector<std::byte> memory = std::vector<std::byte>(5 * room);
+  std::size_t n;
+  zero::DataType gradient, master, moments;
+
+  static constexpr std::size_t room = 4096 * sizeof(float);
+  zero::Array array(std::size_t which, zero::DataType type) {
+    return {memory.data() + which * room, n, type};
+  }
+  void fill() {
+    for (std::size_t k = 0; k < 4; ++k) {
+      std::vector<float> values(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        values[i] = static_cast<float>((i * 7 + k * 3) % 13) * 0x1.8p-3F + (k == 0 ? -1.0F : 1.0F);
+      }
+      zero::cast(zero::Array(values.data(), n), array(k, type(k)));
+    }
+  }
+  zero::DataType type(std::size_t k) const { return k == 0 ? gradient : k == 1 ? master : moments; }
+  /// Updates elements [begin, begin + count).
+  void update(std::size_t begin, std::size_t count, zero::DataType compute, zero::DataType gather) {
+    const zero::Array states[] = {array(2, moments).part(begin, count),
+                                  array(3, moments).part(begin, count)};
+    zero::update<zero::AdamW>(zero::AdamW{.learning_rate = 0.1F}.coefficients(3, 2, true), 2, 1,
+                              {.gradient = array(0, gradient).part(begin, count),
+                               .master = array(1, master).part(begin, count),
+                               .compute = array(4, compute).part(begin, count),
+                               .states = states,
+                               .gather = gather,
+                               .random = zero::RandomBits{}.with(1),
+                               .begin = begin});
+  }
+};
+constexpr zero::DataType fp32 = zero::DataType::fp32, bf = zero::DataType::bf16;
+
+BOOST_AUTO_TEST_CASE(arrays_of_every_type_cut_anywhere_give_the_same_bits) {
+  for (const auto gradient : {fp32, bf}) {
+    for (const auto master : {fp32, bf}) {
+      for (const auto moments : {fp32, bf}) {
+        Typed whole{.n = 2500, .gradient = gradient, .master = master, .moments = moments};
+        whole.fill();
+        Typed parts = whole;
+        whole.update(0, 2500, bf, bf);
+        for (const auto& [begin, end] :
+             {std::pair{0, 1}, {1, 3}, {3, 70}, {70, 1100}, {1100, 2500}}) {
+          const auto b = static_cast<std::size_t>(begin), e = static_cast<std::size_t>(end);
+          parts.update(b, e - b, bf, bf);
+        }
+        BOOST_TEST((whole.memory == parts.memory));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(narrow_arrays_are_updated_in_fp32_and_rounded_to_a_neighbour) {
+  constexpr std::size_t n = 1500;
+  Typed wide{.n = n, .gradient = fp32, .master = fp32, .moments = fp32},
+      narrow{.n = n, .gradient = bf, .master = bf, .moments = bf};
+  wide.fill();  // with numbers that all types hold
+  narrow.fill();
+  wide.update(0, n, bf, bf);
+  narrow.update(0, n, bf, bf);
+  for (std::size_t k = 1; k < 4; ++k) {
+    std::size_t ups = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const float exact = wide.array(k, fp32).as<float>()[i];
+      const zero::bf16 got = narrow.array(k, bf).as<zero::bf16>()[i];
+      const bool low = got.bits == zero::round_stochastically(exact, 0).bits;
+      const bool high = got.bits == zero::round_stochastically(exact, ~0U).bits;
+      BOOST_REQUIRE((low || high));
+      ups += !low;
+    }
+    BOOST_TEST((0 < ups && ups < n));
+  }
+  for (std::size_t i = 0; i < n; ++i) {  // what computes is the rounded master itself
+    BOOST_REQUIRE(narrow.array(4, bf).as<zero::bf16>()[i].bits ==
+                  narrow.array(1, bf).as<zero::bf16>()[i].bits);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_travel_in_another_type_are_rounded_to_it) {
+  Typed arrays{.n = 1500, .gradient = fp32, .master = fp32, .moments = fp32};
+  arrays.fill();
+  arrays.update(0, 1500, fp32, bf);
+  for (std::size_t i = 0; i < 1500; ++i) {
+    const float master = arrays.array(1, fp32).as<float>()[i];
+    BOOST_REQUIRE(arrays.array(4, fp32).as<float>()[i] == zero::to_float(zero::bf16(master)));
+  }
 }
 
 // More elements than 31 bits count; fewer under sanitizers, which keep records of every byte.

@@ -58,11 +58,12 @@ class HostMemory {
 static_assert(Memory<HostMemory>);
 
 /// What the bytes of a rank are for.
-enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, slots, control };
-inline constexpr std::size_t memory_kinds = 5;
+enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, slots, staging, control };
+inline constexpr std::size_t memory_kinds = 6;
 
 constexpr const char* name_of(MemoryKind kind) {
-  constexpr const char* names[] = {"weights", "gradients", "optimizer", "slots", "control"};
+  constexpr const char* names[] = {"weights", "gradients", "optimizer",
+                                   "slots",   "staging",   "control"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -3,13 +3,17 @@
 // How a unit kind declares its tensors: name, member, shape and options, once. May include base/.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
+#include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/layout/tensor.hpp>
 
@@ -70,21 +74,23 @@ constexpr FieldList<Field<Kinds, Members>...> tensors(const Field<Kinds, Members
 }
 
 namespace detail {
+template <class Kind, class T, class Field>
+inline constexpr bool is_tensor_of = false;           // that Field is a member Tensor<T> of Kind
+template <class Kind, class T, class Own, int Level>  // or one whose type is its own
+inline constexpr bool is_tensor_of<Kind, T, Field<Kind, BasicTensor<Own, Level>>> =
+    std::is_same_v<Own, T> || std::is_same_v<Own, float> || std::is_same_v<Own, bf16> ||
+    std::is_same_v<Own, fp16>;
 template <class Kind, class T, class List>
-inline constexpr bool declares = false;  // that List consists of members Tensor<T> of Kind
-template <class Kind, class T, class OneField>
-inline constexpr bool declares_one = false;
-template <class Kind, class T, int Level>
-inline constexpr bool declares_one<Kind, T, Field<Kind, BasicTensor<T, Level>>> = true;
+inline constexpr bool declares = false;
 template <class Kind, class T, class... Fields>
 inline constexpr bool declares<Kind, T, FieldList<Fields...>> = (true && ... &&
-                                                                 declares_one<Kind, T, Fields>);
+                                                                 is_tensor_of<Kind, T, Fields>);
 
 /// The highest check level of the members that a list declares.
 template <class List>
 inline constexpr int check_level_of = 1;
-template <class... Kinds, class T, int... Levels>
-inline constexpr int check_level_of<FieldList<Field<Kinds, BasicTensor<T, Levels>>...>> = [] {
+template <class... Kinds, class... Types, int... Levels>
+inline constexpr int check_level_of<FieldList<Field<Kinds, BasicTensor<Types, Levels>>...>> = [] {
   int most = 0;
   ((most = most < Levels ? Levels : most), ...);
   return sizeof...(Levels) == 0 ? 1 : most;
@@ -97,7 +103,8 @@ concept HasTensors = requires(const Config& config) {
 }  // namespace detail
 
 /// A class template over the element type whose static `tensors(config)` returns zero::tensors(...)
-/// of its own members, each a zero::Tensor of that element type.
+/// of its own members, each a zero::Tensor of that element type, or of float, bf16 or fp16: such a
+/// tensor keeps its type whatever that of the others is.
 template <template <class> class Kind, class Config, class T = float>
 concept UnitKind = detail::HasTensors<Kind, Config, T> && requires(const Config& config) {
   requires detail::declares < Kind<T>, T,
@@ -105,6 +112,22 @@ concept UnitKind = detail::HasTensors<Kind, Config, T> && requires(const Config&
 };
 
 namespace detail {
+template <class... Kinds, class... Types, int... Levels>
+consteval std::array<DataType, sizeof...(Types)> types_in(
+    const FieldList<Field<Kinds, BasicTensor<Types, Levels>>...>*) {
+  return {data_type<Types>...};
+}
+/// The types of the tensors that Kind<T> declares; none if it declares them wrongly.
+template <template <class> class Kind, class Config, class T>
+consteval auto types_of() {
+  if constexpr (UnitKind<Kind, Config, T>) {
+    using List = decltype(Kind<T>::tensors(std::declval<const Config&>()));
+    return types_in(static_cast<const List*>(nullptr));
+  } else {
+    return std::array<DataType, 0>{};
+  }
+}
+
 /// Kind<T>::tensors(config), or one sentence about what is wrong with the kind and no tensors.
 template <template <class> class Kind, class T, class Config>
 constexpr auto fields_of(const Config& config) {
@@ -117,7 +140,8 @@ constexpr auto fields_of(const Config& config) {
                   "the given configuration; declare its tensors there.");
     static_assert(!has_tensors,
                   "zero: tensors() of this unit kind must return zero::tensors(zero::tensor(name, "
-                  "&Kind::member, {shape}), ...) of its own members of type zero::Tensor<T>.");
+                  "&Kind::member, {shape}), ...) of its own members of type zero::Tensor<T>, or "
+                  "zero::Tensor<float> for one that stays fp32.");
     return FieldList<>{};
   }
 }
@@ -130,6 +154,7 @@ struct TensorSpec {
   bool decay = true;
   bool frozen = false;
   bool replicated = false;
+  std::optional<DataType> own_type{};  // of a tensor that keeps its type whatever T is
 };
 
 /// The tensors that Kind declares for `config`, in order.
@@ -138,6 +163,9 @@ struct TensorSpec {
 template <template <class> class Kind, class Config>
 std::vector<TensorSpec> specs_of(const Config& config) {
   const auto list = detail::fields_of<Kind, float>(config);
+  // What keeps its type while T becomes another has a type of its own.
+  constexpr auto types = detail::types_of<Kind, Config, float>();
+  constexpr auto others = detail::types_of<Kind, Config, bf16>();
   std::vector<TensorSpec> specs;
   list.for_each([&](const auto& field) {
     if (field.name.empty()) {
@@ -159,24 +187,32 @@ std::vector<TensorSpec> specs_of(const Config& config) {
         }
       }
     });
-    specs.push_back(
-        {std::string(field.name), field.shape, !has(field.options, TensorOption::no_decay),
-         has(field.options, TensorOption::frozen), has(field.options, TensorOption::replicated)});
+    const std::size_t i = specs.size();
+    TensorSpec& spec = specs.emplace_back();
+    spec.name = field.name;
+    spec.shape = field.shape;
+    spec.decay = !has(field.options, TensorOption::no_decay);
+    spec.frozen = has(field.options, TensorOption::frozen);
+    spec.replicated = has(field.options, TensorOption::replicated);
+    const bool keeps = types[i] != DataType::fp32 || (i < others.size() && others[i] == types[i]);
+    if (keeps) spec.own_type = types[i];
   });
   return specs;
 }
 
-/// A view of one unit: the member of tensor i becomes Tensor<T>(pointer_of(i), its shape), or stays
-/// empty where the pointer is null. At check level 2 the tensors know the scope that `watch`
+/// A view of one unit: the member of tensor i becomes a Tensor of pointer_of(i) and its shape, or
+/// stays empty where the pointer is null. At check level 2 the tensors know the scope that `watch`
 /// counts. Allocates nothing.
+///
+/// Pre:     pointer_of(i) converts, by a static_cast, to a pointer to elements of tensor i.
 template <template <class> class Kind, class T, class Config, class PointerOf>
 constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of,
                           [[maybe_unused]] const ScopeWatch* watch = nullptr) {
   Kind<T> view{};
   std::size_t i = 0;
   detail::fields_of<Kind, T>(config).for_each([&](const auto& field) {
-    T* const data = pointer_of(i++);
     using View = std::remove_reference_t<decltype(view.*field.member)>;
+    const auto data = static_cast<typename View::value_type*>(pointer_of(i++));
     if (data == nullptr) return;
     if constexpr (View::check_level >= 2) {
       if (watch != nullptr) {

@@ -11,6 +11,7 @@
 #include <zero/comm/collective.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
+#include <zero/module/buffers.hpp>
 #include <zero/module/control_block.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/policy/make_schedule.hpp>
@@ -24,54 +25,73 @@ struct BytesHeld {
   std::size_t gradients = 0;  // reduced; or whole where gradients are not sharded
   std::size_t optimizer = 0;  // fp32 masters where weights are narrower, and moments
   std::size_t slots = 0;      // for whole units while they compute, and their gradients
+  std::size_t staging = 0;    // for what is sent in another type than it is held
   std::size_t control = 0;    // norm and agreement
-  constexpr std::size_t total() const { return weights + gradients + optimizer + slots + control; }
+  constexpr std::size_t total() const {
+    return weights + gradients + optimizer + slots + staging + control;
+  }
   friend constexpr bool operator==(const BytesHeld&, const BytesHeld&) = default;
 };
 
 /// What was handed out by an arena.
 inline BytesHeld measured_bytes(const Arena& arena) {
-  return {arena.used(MemoryKind::weights), arena.used(MemoryKind::gradients),
+  return {arena.used(MemoryKind::weights),   arena.used(MemoryKind::gradients),
           arena.used(MemoryKind::optimizer), arena.used(MemoryKind::slots),
-          arena.used(MemoryKind::control)};
+          arena.used(MemoryKind::staging),   arena.used(MemoryKind::control)};
 }
 
 /// The bytes that a rank holds for the schedules of a module.
 ///
-/// Units:   T is the type of weights, `states` the fp32 numbers that the optimizer keeps an
-/// element.
-template <class T>
-BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
-                             const ControlShape& control, std::span<const Schedule> schedules) {
-  constexpr std::size_t master = sizeof(T) == sizeof(float) ? 0 : sizeof(float);
-  const auto padded = [&](std::size_t g) { return parameters.padded(g); };
+/// Units:   `states` is the numbers that the optimizer keeps an element.
+inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
+                                    const ControlShape& control,
+                                    std::span<const Schedule> schedules) {
+  const auto& groups = parameters.groups();
   const Schedule& any = schedules.front();
   std::size_t ranks = 1, parts = 1;
-  if (!parameters.groups().empty()) {
-    parts = parameters.groups().front().parts;
-    ranks = parameters.groups().front().layout.ranks() / parts;
+  if (!groups.empty()) {
+    parts = groups.front().parts;
+    ranks = groups.front().layout.ranks() / parts;
   }
+  // Bytes of group g, if an element of it takes size(its types).
+  const auto bytes = [&](auto size) {
+    return [&groups, &parameters, size](std::size_t g) {
+      return parameters.padded(g) * size(groups[g].types);
+    };
+  };
+  const auto compute = bytes([](const Precision& types) { return size_of(types.compute); });
+  const auto gather = bytes([](const Precision& types) { return size_of(types.gather); });
+  const auto accumulate = bytes([](const Precision& types) { return size_of(types.accumulate); });
+  const auto kept = bytes([states](const Precision& types) {
+    return (types.has_master() ? sizeof(float) : 0) + states * size_of(types.moments);
+  });
   std::size_t home = 0;
-  for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
-    if (any.home[g] != nowhere) home += parameters.padded(g) * sizeof(T);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (any.home[g] != nowhere) home += compute(g);
   }
-  // A slot serves all schedules: it is as large as the largest group that any puts there.
-  std::vector<std::size_t> params, grads;
+  // A slot serves all schedules: it is as large as the largest group that any puts there. So does
+  // what a stream needs for its largest step.
+  std::vector<std::size_t> params, grads, staging(stream_count, 0);
   for (const Schedule& schedule : schedules) {
-    fit_slots(schedule, Space::params_whole, padded, params);
-    fit_slots(schedule, Space::grads_whole, padded, grads);
+    fit_slots(schedule, Space::params_whole, compute, params);
+    fit_slots(schedule, Space::grads_whole, accumulate, grads);
+    for (const Step& step : schedule.steps) {
+      if (!communicates(step.op) || step.op == Op::combine) continue;
+      std::size_t& staged = staging[static_cast<std::size_t>(step.stream)];
+      staged = std::max(staged, SlotSizes::staging_bytes(step, schedule, groups[step.subject]));
+    }
   }
   const auto sum = [](const std::vector<std::size_t>& sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   };
-  const Footprint held = footprint(any, padded, ranks, parts);
   BytesHeld most;
-  most.weights = held[Space::params_shard] * sizeof(T) + home;
-  most.slots = sum(params) * sizeof(T) - home;
-  most.optimizer = held[Space::optimizer] * (master + states * sizeof(float));
-  most.gradients = held[Space::grads_shard] * sizeof(float);
-  (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads) * sizeof(float);
-  most.control = sizeof(double) * (parameters.groups().size() + control.block());
+  most.weights = footprint(any, gather, ranks, parts)[Space::params_shard] + home;
+  most.slots = sum(params) - home;
+  most.optimizer = footprint(any, kept, ranks, parts)[Space::optimizer];
+  most.gradients = footprint(any, accumulate, ranks, parts)[Space::grads_shard];
+  (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads);
+  most.staging = sum(staging);
+  most.control = sizeof(double) * (groups.size() + control.block());
   return most;
 }
 
@@ -89,29 +109,38 @@ constexpr std::size_t sent_in_all_reduce(std::size_t count, std::size_t ranks, s
   return count - part + part * (ranks - 1);
 }
 
-/// The bytes that a schedule sends: weights of type T, gradients fp32, and the control block.
+/// The bytes that a schedule sends: weights and gradients in their types, and the control block.
 /// They depend on the replica only where the replicas do not divide a shard.
-template <class T>
-BytesSent predict_bytes_sent(const ParameterTable& parameters, const ControlShape& control,
-                             const Schedule& schedule, std::size_t ranks, std::size_t replicas,
-                             std::size_t replica) {
-  const ElementsSent sent = traffic(
-      schedule, [&](std::size_t g) { return parameters.padded(g); }, ranks, replicas);
-  const std::size_t reduced = sent.reduced * sizeof(float);
+inline BytesSent predict_bytes_sent(const ParameterTable& parameters, const ControlShape& control,
+                                    const Schedule& schedule, std::size_t ranks,
+                                    std::size_t replicas, std::size_t replica) {
+  const auto& groups = parameters.groups();
+  const ElementsSent weights = traffic(
+      schedule,
+      [&](std::size_t g) { return parameters.padded(g) * size_of(groups[g].types.gather); }, ranks,
+      replicas);
+  const std::size_t gathered = weights.gathered + weights.gathered_replicas;
+  const std::size_t reduced =
+      traffic(
+          schedule,
+          [&](std::size_t g) { return parameters.padded(g) * size_of(groups[g].types.reduce); },
+          ranks, replicas)
+          .reduced;
   const bool scatters = schedule.traits.shards_optimizer;
   std::size_t over_replicas = 0, scattered = 0;
   for (const Step& step : schedule.steps) {
     if (!across_replicas(step.op)) continue;
-    const GroupInfo& group = parameters.groups()[step.subject];
-    if (step.op == Op::reduce_scatter_replicas) scattered += group.layout.shard() * (replicas - 1);
+    const GroupInfo& group = groups[step.subject];
+    if (step.op == Op::reduce_scatter_replicas) {
+      scattered += group.layout.shard() * (replicas - 1) * size_of(group.types.reduce);
+    }
     if (step.op != Op::all_reduce_replicas) continue;
     over_replicas +=
-        sent_in_all_reduce(scatters ? group.shard() : group.layout.padded(), replicas, replica);
+        sent_in_all_reduce(scatters ? group.shard() : group.layout.padded(), replicas, replica) *
+        size_of(group.types.reduce);
   }
-  return {
-      (sent.gathered + sent.gathered_replicas) * sizeof(T),
-      (scatters ? reduced : 0) + scattered * sizeof(float),
-      (scatters ? 0 : reduced) + over_replicas * sizeof(float) + control.sent() * sizeof(double)};
+  return {gathered, (scatters ? reduced : 0) + scattered,
+          (scatters ? 0 : reduced) + over_replicas + control.sent() * sizeof(double)};
 }
 
 /// Bytes that a rank has sent so far over the communicators of a mesh.

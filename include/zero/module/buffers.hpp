@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <type_traits>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/device/memory.hpp>
 #include <zero/module/control_block.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -17,63 +17,92 @@
 
 namespace zero {
 
-/// How many elements each slot must hold: the largest group that a schedule puts there.
+/// How many bytes each slot must hold: the largest group that a schedule puts there; and how many
+/// a stream needs for what travels in another type.
 class SlotSizes {
  public:
   void include(const Schedule& schedule, const ParameterTable& parameters) {
-    const auto grow = [&](std::vector<std::size_t>& sizes, std::size_t slot, std::size_t group) {
+    const auto grow = [&](std::vector<std::size_t>& sizes, std::size_t slot, std::size_t bytes) {
       if (sizes.size() <= slot) sizes.resize(slot + 1, 0);
-      sizes[slot] = std::max(sizes[slot], parameters.padded(group));
+      sizes[slot] = std::max(sizes[slot], bytes);
+    };
+    const auto weights = [&](std::size_t g) {
+      return parameters.padded(g) * size_of(parameters.groups()[g].types.compute);
     };
     for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
-      if (schedule.home[g] != nowhere) grow(params, schedule.home[g], g);
+      if (schedule.home[g] != nowhere) grow(params, schedule.home[g], weights(g));
     }
     for (const Step& step : schedule.steps) {
       if (computes(step.op) || step.op == Op::combine) continue;  // the others act on one group
+      const std::size_t g = step.subject;
       for (const Access& access : step) {
-        if (access.space == Space::params_whole) grow(params, access.index, step.subject);
-        if (access.space == Space::grads_whole) grow(gradients, access.index, step.subject);
+        if (access.space == Space::params_whole) grow(params, access.index, weights(g));
+        if (access.space == Space::grads_whole) {
+          grow(gradients, access.index,
+               parameters.padded(g) * size_of(parameters.groups()[g].types.accumulate));
+        }
       }
+      std::size_t& staged = staging[static_cast<std::size_t>(step.stream)];
+      staged = std::max(staged, staging_bytes(step, schedule, parameters.groups()[g]));
+    }
+  }
+  /// Bytes beside its operands in which a step sends and receives: what travels in another type
+  /// than it is held.
+  static std::size_t staging_bytes(const Step& step, const Schedule& schedule,
+                                   const GroupInfo& group) {
+    const Precision& types = group.types;
+    const std::size_t padded = group.layout.padded(), shard = group.shard();
+    const bool gathers = types.gather != types.compute, reduces = types.reduce != types.accumulate;
+    const std::size_t weight = size_of(types.gather), gradient = size_of(types.reduce);
+    switch (step.op) {
+      case Op::gather: return gathers ? padded * weight : 0;
+      case Op::gather_replicas:
+        return gathers && schedule.home[step.subject] != nowhere ? shard * weight : 0;
+      case Op::reduce_scatter:
+      case Op::all_reduce: return reduces ? padded * gradient : 0;
+      case Op::reduce_scatter_replicas: return reduces ? shard * gradient : 0;
+      case Op::all_reduce_replicas:
+        return reduces ? (schedule.traits.shards_optimizer ? shard : padded) * gradient : 0;
+      default: return 0;
     }
   }
   /// Whether the slots of a schedule are there and large enough.
   bool covers(const SlotSizes& other) const {
-    const auto fits = [](const std::vector<std::size_t>& have,
-                         const std::vector<std::size_t>& want) {
+    const auto fits = [](const auto& have, const auto& want) {
       return want.size() <= have.size() &&
              std::equal(want.begin(), want.end(), have.begin(), std::less_equal<>());
     };
-    return fits(params, other.params) && fits(gradients, other.gradients);
+    return fits(params, other.params) && fits(gradients, other.gradients) &&
+           fits(staging, other.staging);
   }
   void clear() {
     params.assign(params.size(), 0);
     gradients.assign(gradients.size(), 0);
+    staging = {};
   }
 
-  std::vector<std::size_t> params, gradients;  // [slot] elements
+  std::vector<std::size_t> params, gradients;       // [slot] bytes
+  std::array<std::size_t, stream_count> staging{};  // [stream] bytes
 };
 
-/// The buffers of one rank, cut from one arena: weights, gradients, optimizer state, slots.
-///
-/// T is the type of the weights that compute; gradients, master weights and moments are fp32. Where
-/// T is float the weights are their own master.
-template <class T, std::size_t States>
+/// The buffers of one rank, cut from one arena: weights, gradients, optimizer state, slots,
+/// staging. Each group says in which types.
+template <std::size_t States>
 class Buffers {
  public:
-  static constexpr bool has_master = !std::is_same_v<T, float>;
-
   struct Group {
-    std::span<T> params;        // the shard, or the whole group if it is not sharded
-    std::span<float> gradient;  // the shard, if gradients are sharded
-    std::span<float> master;    // [optimizer part]; the own weights themselves where T is float
-    std::span<T> own;           // the weights that belong to `master`
-    std::array<std::span<float>, States> states;  // [optimizer part]
+    Array params;    // the shard, in the type that is gathered, or the whole group as it computes
+    Array gradient;  // the shard, if gradients are sharded
+    Array own;       // [optimizer part] of `params`
+    Array master;    // [optimizer part]; the own weights themselves where there is no other
+    std::array<Array, States> states;  // [optimizer part]
   };
 
   /// Takes everything from `arena`; an arena without memory only counts.
   Buffers(Arena& arena, const ParameterTable& parameters, const Schedule& schedule,
           const SlotSizes& slots, std::size_t rank, std::size_t replica,
-          const ControlShape& control) {
+          const ControlShape& control)
+      : parameters_(parameters) {
     const StageTraits& traits = schedule.traits;
     const std::size_t groups = parameters.groups().size();
     whole_.resize(slots.params.size());
@@ -82,55 +111,72 @@ class Buffers {
       const std::size_t shard = info.shard(), padded = info.layout.padded();
       const bool home = schedule.home[g] != nowhere;
       Group group;
-      group.params = arena.take<T>(MemoryKind::weights, home ? padded : shard);
-      if (home) whole_[schedule.home[g]] = group.params;
+      group.params = take(arena, MemoryKind::weights, home ? padded : shard,
+                          home ? info.types.compute : info.types.gather);
+      if (home) whole_[schedule.home[g]] = group.params.data;
       if (!info.frozen) {
         const std::size_t part = traits.shards_optimizer ? info.layout.shard() : padded;
         const std::size_t begin = (home && traits.shards_optimizer ? rank * shard : 0) +
                                   (traits.shards_replicas ? replica * part : 0);
-        group.own = subspan(group.params, begin, part);
-        if constexpr (has_master) {
-          group.master = arena.take<float>(MemoryKind::optimizer, part);
-        } else {
-          group.master = group.own;
+        group.own = group.params.part(begin, part);
+        group.master = group.own;
+        if (info.types.has_master()) {
+          group.master = take(arena, MemoryKind::optimizer, part, DataType::fp32);
         }
-        for (auto& state : group.states) state = arena.take<float>(MemoryKind::optimizer, part);
+        for (Array& state : group.states) {
+          state = take(arena, MemoryKind::optimizer, part, info.types.moments);
+        }
         if (traits.shards_grads) {
-          group.gradient = arena.take<float>(MemoryKind::gradients, shard);
+          group.gradient = take(arena, MemoryKind::gradients, shard, info.types.accumulate);
         }
       }
       groups_.push_back(group);
     }
     for (std::size_t s = 0; s < slots.params.size(); ++s) {
       const bool is_home = std::count(schedule.home.begin(), schedule.home.end(), s) != 0;
-      if (!is_home) whole_[s] = arena.take<T>(MemoryKind::slots, slots.params[s]);
+      if (!is_home) whole_[s] = take(arena, MemoryKind::slots, slots.params[s]);
     }
     // Where gradients are not sharded, their slots are the gradients.
     const MemoryKind kind = traits.shards_grads ? MemoryKind::slots : MemoryKind::gradients;
-    for (const std::size_t size : slots.gradients)
-      gradients_.push_back(arena.take<float>(kind, size));
+    for (const std::size_t bytes : slots.gradients) gradients_.push_back(take(arena, kind, bytes));
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      staging_[s] = take(arena, MemoryKind::staging, slots.staging[s]);
+    }
     block_size_ = control.block();
     control_ = arena.take<double>(MemoryKind::control, block_size_ + groups);
   }
 
   const Group& group(std::size_t g) const { return groups_[g]; }
-  std::span<T> whole_params(std::size_t slot) const { return whole_[slot]; }
-  std::span<float> whole_gradient(std::size_t slot) const { return gradients_[slot]; }
+  /// A slot as the place where group g is whole.
+  Array whole_params(std::size_t slot, std::size_t g) const {
+    return {whole_[slot], parameters_.padded(g), types(g).compute};
+  }
+  Array whole_gradient(std::size_t slot, std::size_t g) const {
+    return {gradients_[slot], parameters_.padded(g), types(g).accumulate};
+  }
+  /// What a stream sends and receives in another type than it is held; one step at a time.
+  Array staging(StreamId stream, std::size_t count, DataType type) const {
+    return {staging_[static_cast<std::size_t>(stream)], count, type};
+  }
   std::span<double> control_block() const { return control_.first(block_size_); }
   std::span<double> norms() const { return control_.subspan(block_size_); }
   std::size_t slots() const { return whole_.size(); }
   std::size_t gradient_slots() const { return gradients_.size(); }
 
  private:
-  /// Also of a span without memory, which an arena that only counts gives.
-  static std::span<T> subspan(std::span<T> whole, std::size_t begin, std::size_t count) {
-    return whole.data() == nullptr ? std::span<T>() : whole.subspan(begin, count);
+  const Precision& types(std::size_t g) const { return parameters_.groups()[g].types; }
+  static std::byte* take(Arena& arena, MemoryKind kind, std::size_t bytes) {
+    return arena.take<std::byte>(kind, bytes).data();
+  }
+  static Array take(Arena& arena, MemoryKind kind, std::size_t count, DataType type) {
+    return {take(arena, kind, count * size_of(type)), count, type};
   }
 
+  const ParameterTable& parameters_;
   std::vector<Group> groups_;
-  std::vector<std::span<T>> whole_;          // [slot]
-  std::vector<std::span<float>> gradients_;  // [slot]
-  std::span<double> control_;                // the block that ranks sum, then the norms of groups
+  std::vector<std::byte*> whole_, gradients_;  // [slot]
+  std::array<std::byte*, stream_count> staging_ = {};
+  std::span<double> control_;  // the block that ranks sum, then the norms of groups
   std::size_t block_size_ = 0;
 };
 

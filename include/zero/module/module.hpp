@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
@@ -25,28 +26,35 @@
 #include <zero/optim/groups.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/policy/make_schedule.hpp>
+#include <zero/policy/precision.hpp>
 
 namespace zero {
 
 /// Trains a model in the way that a stage says: a ShardedModule without the type of its stage, so
 /// that code which takes any stage is compiled once. One object on each rank.
 ///
-/// T is the type of the weights that compute; gradients, master weights and moments are fp32.
-/// All calls are collective unless they say otherwise: every rank makes the same calls in the same
-/// order. Nothing is allocated after construction, where the schedules for this model are proved.
+/// T is the type of the weights that compute, or a WithPrecision; else gradients, master weights
+/// and moments are fp32. All calls are collective unless they say otherwise: every rank makes the
+/// same calls in the same order. Nothing is allocated after construction, where the schedules for
+/// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
 class Module {
   static_assert(Optimizer<OptimizerType>);
   static_assert(Communicator<Comm>);
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, fp16>,
-                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16.");
-  using Engine = detail::Engine<OptimizerType, Comm, T>;
+  static_assert(detail::is_precision<T>,
+                "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "
+                "zero::Precision says more.");
+  using Engine = detail::Engine<OptimizerType, Comm>;
+  using Weight = typename detail::ElementOf<precision_of<T>.compute>::Type;
+  using Gradient = typename detail::ElementOf<precision_of<T>.accumulate>::Type;
 
  public:
+  /// `types` may be any that have the `compute` and `accumulate` of T.
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
-         Groups<OptimizerType> optimizers, ModuleOptions options)
+         Groups<OptimizerType> optimizers, ModuleOptions options,
+         const Precision& types = precision_of<T>)
       : model_(std::move(model)),
-        engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh), mesh,
+        engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh, checked(types)), mesh,
                                          std::move(optimizers), checked(options))),
         sums_(mesh.world.size()) {
     if constexpr (check_level >= 2) {
@@ -198,6 +206,7 @@ class Module {
     for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
     set_step(state.step);
     if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
+    kept().round_weights();
     to_be_compared_ = true;
   }
 
@@ -240,8 +249,7 @@ class Module {
     for (const Program& program : programs) {
       all.push_back(make_schedule(engine_->schedules().stage(), parameters().shape(), program));
     }
-    return predict_bytes_held<T>(parameters(), OptimizerType::states, engine_->control_shape(),
-                                 all);
+    return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
@@ -250,8 +258,8 @@ class Module {
   BytesSent predicted_bytes_sent(const Program& program) const {
     const Schedule made =
         make_schedule(engine_->schedules().stage(), parameters().shape(), program);
-    return predict_bytes_sent<T>(parameters(), engine_->control_shape(), made, mesh().shard.size(),
-                                 mesh().replicate.size(), mesh().replicate.rank());
+    return predict_bytes_sent(parameters(), engine_->control_shape(), made, mesh().shard.size(),
+                              mesh().replicate.size(), mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
   Traffic sent() const { return measured_traffic(mesh()); }
@@ -274,6 +282,15 @@ class Module {
     options.poison = options.poison || check_level >= 2;
     return options;
   }
+  static const Precision& checked(const Precision& types) {
+    if (is_valid(types) && types.compute == precision_of<T>.compute &&
+        types.accumulate == precision_of<T>.accumulate) {
+      return types;
+    }
+    throw ContractError(
+        "zero::Module: the given Precision is none that zero::shard accepts, or its compute and "
+        "accumulate are not those of the module's type; pass one that fits");
+  }
   /// Makes the views stale that were taken in a scope: where its code runs, after that.
   void end_views(const Step& step, bool now) noexcept {
     ScopeWatch& watch = watches_[step.subject];
@@ -286,15 +303,16 @@ class Module {
     }
   }
   ParameterTable make_parameters(const StageValue& stage, const Mesh<Comm>& mesh,
+                                 const Precision& types,
                                  const std::vector<bool>* fixed = nullptr) const {
-    return ParameterTable(model_, mesh.shard.size(), memory_alignment / sizeof(T),
+    return ParameterTable(model_, mesh.shard.size(), types,
                           stage.traits.shards_replicas ? mesh.replicate.size() : 1,
                           stage.whole_below, fixed);
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
     const std::vector<bool> all = detail::refrozen(parameters(), pattern, fixed);
-    return make_parameters(engine_->schedules().stage(), mesh(), &all);
+    return make_parameters(engine_->schedules().stage(), mesh(), parameters().precision(), &all);
   }
   void compare_replicas(const char* call) {
     settle(call);
@@ -326,10 +344,10 @@ class Module {
     return watches_ == nullptr ? nullptr : &watches_[step.subject];
   }
   template <template <class> class Kind>
-  Kind<T> weights(const Step& step, std::string_view of) {
-    return detail::unit_view<Kind, T>(
+  Kind<Weight> weights(const Step& step, std::string_view of) {
+    return detail::unit_view<Kind, Weight>(
         model_, parameters(), step, of, Space::params_whole, watch(step),
-        [&](Index slot) { return engine_->buffers().whole_params(slot); });
+        [&](Index slot, std::size_t g) { return engine_->buffers().whole_params(slot, g); });
   }
   void require_backward(const Step& step, const char* call) const {
     engine_->require_inside(step, call);
@@ -339,11 +357,11 @@ class Module {
                         "' was called in a forward pass; it belongs into step.backward()");
   }
   template <template <class> class Kind>
-  Kind<float> gradients(const Step& step, std::string_view of) {
+  Kind<Gradient> gradients(const Step& step, std::string_view of) {
     require_backward(step, "gradients");
-    return detail::unit_view<Kind, float>(
+    return detail::unit_view<Kind, Gradient>(
         model_, parameters(), step, of, Space::grads_whole, watch(step),
-        [&](Index slot) { return engine_->buffers().whole_gradient(slot); });
+        [&](Index slot, std::size_t g) { return engine_->buffers().whole_gradient(slot, g); });
   }
   template <template <class> class Kind, int Level>
   void exclude(const Step& step, BasicTensor<float, Level> Kind<float>::*member) {
@@ -351,7 +369,10 @@ class Module {
     detail::with_kind<Kind>(model_, parameters(), step, {}, [&](const auto& config, std::size_t u) {
       std::size_t tensor = parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
-        if (field.member == member) engine_->progress().exclude(tensor);
+        using Of = std::remove_cvref_t<decltype(field)>;
+        if constexpr (std::is_same_v<Of, Field<Kind<float>, BasicTensor<float, Level>>>) {
+          if (field.member == member) engine_->progress().exclude(tensor);
+        }
         ++tensor;
       });
     });

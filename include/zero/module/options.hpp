@@ -23,7 +23,8 @@ enum class UserCode {
 
 struct ModuleOptions {
   StreamMode streams = StreamMode::inline_run;
-  std::uint64_t seed = 0;  // of the random order of StreamMode::shuffled
+  std::uint64_t seed = 0;           // of the random order of StreamMode::shuffled
+  std::uint64_t rounding_seed = 0;  // of stochastic rounding; see Precision
   UserCode user_code = UserCode::on_caller;
   /// The most micro-steps that one step may have. Schedules are built in storage reserved for it.
   std::size_t max_micro_steps = 16;

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Which tensors, groups and units a model has and where each element lies. May include layout/ and
-// schedule/.
+// Which tensors, groups and units a model has, their types, and where each element lies. May
+// include device/, layout/, policy/ and schedule/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+#include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
+#include <zero/device/memory.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/flat_layout.hpp>
 #include <zero/module/model.hpp>
+#include <zero/policy/precision.hpp>
 #include <zero/schedule/model_shape.hpp>
 
 namespace zero {
@@ -22,16 +26,18 @@ struct TensorInfo {
   std::string name;  // "block.3.attn.qkv.weight"
   Shape shape;
   bool decay = true, frozen = false;
+  DataType type = DataType::fp32;  // in which it computes
   std::size_t unit = 0, group = 0;
   std::size_t place = 0;    // which tensor of its group
   bool replicated = false;  // along the further axes of the mesh
 };
 
 /// Tensors that are gathered, reduced and updated together: the trainable or the frozen tensors of
-/// one unit, one after the other in one flat buffer.
+/// one type of one unit, one after the other in one flat buffer.
 struct GroupInfo {
   std::size_t unit = 0;
   bool frozen = false;
+  Precision types{};
   std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
   FlatLayout layout;                 // over all parts of all shards
   std::size_t parts = 1;             // of a shard
@@ -50,17 +56,22 @@ struct UnitInfo {
 class ParameterTable {
  public:
   /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
-  /// `alignment` in elements: each tensor and each shard begins at a multiple of it. At that of
-  /// memory no buffer leaves a gap behind it, and the bytes of all buffers are the bytes of the
-  /// block. Groups of fewer than `whole_below` elements are marked to be kept whole. `fixed`, by
-  /// tensor in order of declaration, replaces what the kinds say.
+  /// Groups of fewer than `whole_below` elements are marked to be kept whole. `fixed`, by tensor in
+  /// order of declaration, replaces what the kinds say. `alignment` in bytes: each tensor and each
+  /// shard begins at a multiple of it, in every buffer. At that of memory no buffer leaves a gap
+  /// behind it, and the bytes of all buffers are the bytes of the block.
   template <class... Lists>
-  ParameterTable(const Model<Lists...>& model, std::size_t ranks, std::size_t alignment,
+  ParameterTable(const Model<Lists...>& model, std::size_t ranks, const Precision& precision = {},
                  std::size_t parts = 1, std::size_t whole_below = 0,
-                 const std::vector<bool>* fixed = nullptr)
-      : parts_(parts), whole_below_(whole_below), refrozen_(fixed) {
+                 const std::vector<bool>* fixed = nullptr, std::size_t alignment = memory_alignment)
+      : precision_(precision),
+        ranks_(ranks),
+        alignment_(alignment),
+        parts_(parts),
+        whole_below_(whole_below),
+        refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
-      for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind, ranks, alignment);
+      for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind);
     });
     if (units_.empty()) {
       throw ContractError("zero::model: it has no units; give it at least one zero::unit(...)");
@@ -77,6 +88,8 @@ class ParameterTable {
   const std::vector<GroupInfo>& groups() const { return groups_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const ModelShape& shape() const { return shape_; }
+  /// The types of tensors without a type of their own.
+  const Precision& precision() const { return precision_; }
   /// Elements of group g with its padding: what is gathered and reduced.
   std::size_t padded(std::size_t g) const { return groups_[g].layout.padded(); }
   /// Real elements of the whole model.
@@ -98,9 +111,15 @@ class ParameterTable {
   }
 
  private:
+  /// What the tensors of a group have in common.
+  struct GroupType {
+    Precision types;
+    bool frozen;
+    friend bool operator==(const GroupType&, const GroupType&) = default;
+  };
+
   template <template <class> class Kind, class Config>
-  void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind,
-                std::size_t ranks, std::size_t alignment) {
+  void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind) {
     const std::size_t u = shape_.add_unit();
     UnitInfo unit{
         list.numbered ? list.name + '.' + std::to_string(i) : list.name, tensors_.size(), 0, {u}};
@@ -111,6 +130,7 @@ class ParameterTable {
       }
     }
     const std::vector<TensorSpec> specs = specs_of<Kind>(list.config);
+    std::vector<GroupType> types;  // [tensor of the unit]
     unit.tensor_count = specs.size();
     for (const TensorSpec& spec : specs) {
       const std::string name = unit.name + '.' + spec.name;
@@ -118,34 +138,57 @@ class ParameterTable {
         throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
       }
       const bool stays = refrozen_ == nullptr ? spec.frozen : (*refrozen_)[tensors_.size()];
-      tensors_.push_back({name, spec.shape, spec.decay, stays, u});
+      tensors_.push_back(
+          {name, spec.shape, spec.decay, stays, spec.own_type.value_or(precision_.compute), u});
       tensors_.back().replicated = spec.replicated;
+      types.push_back(type_of(spec, stays, name));
     }
-    for (const bool fixed : {false, true}) {
-      add_group(unit, u, kind, fixed, list.whole, ranks, alignment);
+    for (const bool is_frozen : {false, true}) {
+      for (auto type = types.begin(); type != types.end(); ++type) {
+        const bool is_first = std::find(types.begin(), type, *type) == type;
+        if (type->frozen == is_frozen && is_first) {
+          add_group(unit, u, kind, types, *type, list.whole);
+        }
+      }
     }
     units_.push_back(std::move(unit));
   }
-
-  void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind, bool fixed, bool whole,
-                 std::size_t ranks, std::size_t alignment) {
-    std::vector<std::size_t> members, sizes;
-    for (std::size_t t = unit.first_tensor; t < unit.first_tensor + unit.tensor_count; ++t) {
-      if (tensors_[t].frozen != fixed) continue;
-      tensors_[t].group = groups_.size();
-      tensors_[t].place = members.size();
-      members.push_back(t);
-      sizes.push_back(tensors_[t].shape.elements());
+  GroupType type_of(const TensorSpec& spec, bool is_frozen, const std::string& name) const {
+    if (!is_frozen && spec.own_type.value_or(DataType::fp32) != DataType::fp32) {
+      throw ContractError(
+          "zero::model: tensor '" + name + "' is trained and is " + name_of(*spec.own_type) +
+          " whatever T is, so that its gradient would be summed in that; declare it "
+          "as zero::Tensor<T> or zero::Tensor<float>, or freeze it");
     }
-    if (members.empty()) return;
-    const std::size_t g = shape_.add_group(2 * kind + (fixed ? 1 : 0));
+    Precision types = precision_;
+    if (spec.own_type) types = {.compute = *spec.own_type, .moments = precision_.moments};
+    // Nothing else of a frozen tensor exists.
+    if (is_frozen) types = {.compute = types.compute, .gather = types.gather};
+    return {types, is_frozen};
+  }
+
+  void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind,
+                 const std::vector<GroupType>& types, const GroupType& type, bool whole) {
+    GroupInfo group{u, type.frozen, type.types, {}, FlatLayout({}, 1, 1), parts_};
+    std::vector<std::size_t> sizes;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (types[i] != type) continue;
+      TensorInfo& tensor = tensors_[unit.first_tensor + i];
+      tensor.group = groups_.size();
+      tensor.place = sizes.size();
+      group.tensors.push_back(unit.first_tensor + i);
+      sizes.push_back(tensor.shape.elements());
+    }
+    const std::size_t least = type.types.least_bytes();
+    group.layout = FlatLayout(sizes, ranks_ * parts_, (alignment_ + least - 1) / least);
+    const std::pair key(kind, type);
+    const auto same = std::find(kinds_.begin(), kinds_.end(), key);
+    const std::size_t g = shape_.add_group(static_cast<std::size_t>(same - kinds_.begin()));
+    if (same == kinds_.end()) kinds_.push_back(key);
     reads_group(unit.name, u, g);
-    if (fixed) shape_.freeze(g);
-    std::size_t elements = 0;
-    for (const std::size_t size : sizes) elements += size;
-    if (whole || elements < whole_below_) shape_.keep_whole(g);
-    groups_.push_back(
-        {u, fixed, std::move(members), FlatLayout(sizes, ranks * parts_, alignment), parts_});
+    if (type.frozen) shape_.freeze(g);
+    if (whole || group.layout.elements() < whole_below_) shape_.keep_whole(g);
+    groups_.push_back(std::move(group));
   }
 
   void add_reads(std::size_t u, const std::string& other) {
@@ -167,14 +210,17 @@ class ParameterTable {
     try {
       shape_.reads(u, g);
     } catch (const ShapeError& error) {
-      throw ContractError(std::string(error.what()) + " (unit '" + name +
-                          "'; its trained and its frozen "
-                          "tensors are one group each, those of a unit that it reads as well)");
+      throw ContractError(
+          std::string(error.what()) + " (unit '" + name +
+          "'; its trained and its frozen tensors are a group for each type, those of "
+          "a unit that it reads as well)");
     }
   }
 
-  std::size_t parts_, whole_below_;
-  const std::vector<bool>* refrozen_;  // while the table is made
+  Precision precision_;
+  std::size_t ranks_, alignment_, parts_, whole_below_;
+  const std::vector<bool>* refrozen_;                     // while the table is made
+  std::vector<std::pair<std::size_t, GroupType>> kinds_;  // list, and type, of each kind of groups
   std::vector<UnitInfo> units_;
   std::vector<GroupInfo> groups_;
   std::vector<TensorInfo> tensors_;

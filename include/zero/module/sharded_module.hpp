@@ -27,7 +27,8 @@ class ShardedModule : public Module<ModelType, OptimizerType, Comm, T> {
 };
 
 /// A module that trains `model` in stage `StageType` over the ranks of `comm`, with weights of type
-/// T. `optimizers` is one optimizer, or zero::groups(...) of several by the names of tensors.
+/// T; or with a Precision in place of T. `optimizers` is one optimizer, or zero::groups(...) of
+/// several by the names of tensors.
 ///
 /// Order:   collective; the caller keeps the communicator and may use it between steps.
 /// Errors:  ContractError on every rank if their models, stages or types differ.
@@ -42,6 +43,12 @@ ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> s
   return {std::move(model), mesh(comm), std::move(optimizers), options};
 }
 
+template <class StageType, Precision Types, class ModelType, class CommOrMesh, class Optimizers>
+auto shard(ModelType model, CommOrMesh&& comm, Optimizers optimizers, ModuleOptions options = {}) {
+  return shard<StageType, WithPrecision<Types>>(std::move(model), std::forward<CommOrMesh>(comm),
+                                                std::move(optimizers), options);
+}
+
 /// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
 template <class StageType, class T = float, class ModelType, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers&,
@@ -51,22 +58,33 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
                         std::to_string(replicas) +
                         " replicas; pass a divisor of the number of ranks");
   }
-  const ParameterTable table(model, ranks / replicas, memory_alignment / sizeof(T),
+  const ParameterTable table(model, ranks / replicas, precision_of<T>,
                              StageType::traits.shards_replicas ? replicas : 1,
                              StageType::whole_below());
   const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
+  return detail::RankMemory<Buffers<detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, ranks, options));
 }
 /// The same for the mesh of a module, which may have further axes.
 template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh, const Optimizers&,
                          const ModuleOptions& options = {}) {
-  const ParameterTable table(model, mesh.shard.size(), memory_alignment / sizeof(T),
-                             StageType::traits.shards_replicas ? mesh.replicate.size() : 1);
+  const ParameterTable table(model, mesh.shard.size(), precision_of<T>,
+                             StageType::traits.shards_replicas ? mesh.replicate.size() : 1,
+                             StageType::whole_below());
   const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::RankMemory<Buffers<T, detail::optimizer_of<Optimizers>::states>>::bytes_needed(
+  return detail::RankMemory<Buffers<detail::optimizer_of<Optimizers>::states>>::bytes_needed(
       table, schedules, detail::control_shape(table, mesh, options));
+}
+template <class StageType, Precision Types, class ModelType, class RanksOrMesh, class Optimizers>
+std::size_t bytes_needed(const ModelType& model, const RanksOrMesh& ranks,
+                         const Optimizers& optimizers, const ModuleOptions& options = {}) {
+  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizers, options);
+}
+template <class StageType, Precision Types, class ModelType, class Optimizers>
+std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers& optimizers,
+                         const ModuleOptions& options, std::size_t replicas) {
+  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizers, options, replicas);
 }
 
 }  // namespace zero

@@ -59,7 +59,8 @@ class UnitScope {
     if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "weights");
     return module_.template weights<Kind>(step_, of);
   }
-  /// The gradients, fp32, to add to; empty for frozen tensors. Only in a backward scope.
+  /// The gradients, fp32 unless a Precision says otherwise, to add to; empty for frozen tensors.
+  /// Only in a backward scope.
   template <template <class> class Kind>
   auto gradients(std::string_view of = {}) const {
     if constexpr (Module::check_level >= 1) module_.engine_->require_inside(step_, "gradients");

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The norm of an array that lies in many pieces. Includes optim/square_norm.hpp.
+// The norm of an array that lies in many pieces. May include base/.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/optim/square_norm.hpp>
 
 namespace zero {
+
+namespace detail {
+template <class Number>
+double magnitude(Number value) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return std::fabs(value);
+  } else {
+    return std::fabs(static_cast<double>(to_float(value)));
+  }
+}
+}  // namespace detail
 
 /// The norm of order p >= 1, or infinity, of n finite numbers; 0 for n = 0. The norm of the norms
 /// of parts is that of the whole.
@@ -20,7 +33,7 @@ template <class Number>
 double norm_of(double order, const Number* values, std::size_t n) {
   double largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const double value = std::fabs(static_cast<double>(values[i]));
+    const double value = detail::magnitude(values[i]);
     largest = value > largest ? value : largest;
   }
   if (std::isinf(order) || largest == 0) return largest;
@@ -28,7 +41,7 @@ double norm_of(double order, const Number* values, std::size_t n) {
   const double scale = order < 64 ? std::exp2(std::ilogb(largest)) : largest;
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const double value = std::fabs(static_cast<double>(values[i])) / scale;
+    const double value = detail::magnitude(values[i]) / scale;
     sum += order == 1 ? value : std::pow(value, order);
   }
   return scale * (order == 1 ? sum : std::pow(sum, 1 / order));
@@ -47,7 +60,8 @@ class NormPart {
   }
 
   /// Adds a piece; one that does not count is looked at for what is not finite only.
-  void add(const float* piece, std::size_t n, bool counts = true) {
+  template <class Number>
+  void add(const Number* piece, std::size_t n, bool counts = true) {
     const double squares = square_norm(piece, n);
     finite_ = finite_ && std::isfinite(squares);
     if (!finite_ || !counts) return;

@@ -24,12 +24,12 @@
 namespace zero::detail {
 
 /// Drives the schedules of a module. Knows nothing of the kinds of units.
-template <class Optimizer, class Comm, class T>
+template <class Optimizer, class Comm>
 class Engine {
  public:
-  using Buffers = zero::Buffers<T, Optimizer::states>;
-  using Runner = detail::Runner<Optimizer, Comm, T>;
-  using Kept = KeptState<Comm, Buffers, T>;
+  using Buffers = zero::Buffers<Optimizer::states>;
+  using Runner = detail::Runner<Optimizer, Comm>;
+  using Kept = KeptState<Comm, Buffers>;
   static constexpr std::size_t states = Optimizer::states;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
@@ -54,7 +54,7 @@ class Engine {
         hashes_(mesh_.world.size()) {
     options_.programs = {};  // Schedules has them
     check_mesh(mesh_, stage.traits);
-    compare_across_ranks(mesh_.world, schedules_.hash(data_type<T>));
+    compare_across_ranks(mesh_.world, schedules_.hash(options_.rounding_seed));
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/mesh.hpp>
@@ -44,7 +44,7 @@ HeldParts optimizer_parts(const GroupInfo& group, const Mesh<Comm>& mesh,
 
 /// Appends to ranges_of(place of a tensor in its group) what of it lies in a buffer.
 template <class RangesOf>
-void list_ranges(const FlatLayout& layout, const HeldParts& parts, void* data, DataType type,
+void list_ranges(const FlatLayout& layout, const HeldParts& parts, const Array& held,
                  RangesOf ranges_of) {
   for (std::size_t r = parts.first; r < parts.last; ++r) {
     layout.for_each_piece(r, [&](const Piece& piece) {
@@ -54,8 +54,7 @@ void list_ranges(const FlatLayout& layout, const HeldParts& parts, void* data, D
       if (!ranges.empty() && ranges.back().begin + ranges.back().count == piece.tensor_begin) {
         ranges.back().count += piece.count;
       } else {
-        ranges.push_back(
-            {piece.tensor_begin, piece.count, static_cast<std::byte*>(data) + at * size_of(type)});
+        ranges.push_back({piece.tensor_begin, piece.count, held.part(at, piece.count).data});
       }
     });
   }
@@ -76,30 +75,28 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
     const auto last_part = [&](std::size_t place) -> HeldPart& {
       return state.tensors[info.tensors[place]].parts.back();
     };
-    const auto add = [&](const std::string& name, const HeldParts& parts, auto held) {
-      const DataType type = data_type<std::remove_cv_t<typename decltype(held)::value_type>>;
+    const auto add = [&](const std::string& name, const HeldParts& parts, const Array& held) {
       for (const std::size_t t : info.tensors) {
-        HeldPart part{name, type};
+        HeldPart part{name, held.type};
         part.holders = parts.holders;
         part.holder = parts.holder;
         state.tensors[t].parts.push_back(part);
       }
       list_ranges(
-          info.layout, parts, held.data(),
-          type, [&](std::size_t place) -> auto& { return last_part(place).ranges; });
+          info.layout, parts,
+          held, [&](std::size_t place) -> auto& { return last_part(place).ranges; });
     };
     const HeldParts params =
         schedule.home[g] == nowhere ? shard_parts(info, mesh) : whole_parts(info, mesh);
     const HeldParts updated = optimizer_parts(info, mesh, schedule.traits);
-    if (Buffers::has_master && !info.frozen) {
+    if (info.types.has_master() && !info.frozen) {
       add("weight", updated, group.master);
-      const DataType type = data_type<typename decltype(group.params)::value_type>;
       for (std::size_t place = 0; place < info.tensors.size(); ++place) {
-        last_part(place).copy_type = type;
+        last_part(place).copy_type = group.params.type;
       }
       list_ranges(
-          info.layout, params, group.params.data(),
-          type, [&](std::size_t place) -> auto& { return last_part(place).copies; });
+          info.layout, params,
+          group.params, [&](std::size_t place) -> auto& { return last_part(place).copies; });
     } else {
       add("weight", params, group.params);
     }

@@ -5,7 +5,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -13,43 +12,55 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/optim/cast.hpp>
 
 namespace zero::detail {
 
 /// Reads and writes whole tensors whose elements lie on many ranks.
-template <class Comm, class Buffers, class T>
+template <class Comm, class Buffers>
 class KeptState {
  public:
   KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
             const Schedule& schedule)
       : parameters_(parameters), mesh_(mesh), buffers_(buffers), schedule_(schedule) {}
 
-  /// Sets each weight of [begin, end) to value(element), and the masters with them.
+  /// Sets each weight of [begin, end) to value(element), and the masters with them. What is
+  /// narrower is rounded to nearest.
   template <class F>
   void set_weights(const TensorInfo& tensor, F value, std::size_t begin = 0,
                    std::size_t end = ~std::size_t{0}) {
     const auto& group = buffers_.group(tensor.group);
-    const auto set_part = [&](auto values, Held held, auto convert) {
-      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-        const std::size_t first = std::max(begin, piece.tensor_begin);
-        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
-        for (std::size_t i = first; i < last; ++i) {
-          values[at + (i - piece.tensor_begin)] = convert(value(i));
+    const Precision& types = parameters_.groups()[tensor.group].types;
+    with_type(types.gather, [&]<class Wire>() {
+      const auto rounded = [&](std::size_t i) { return to_float(from_float<Wire>(value(i))); };
+      set(tensor, group.params, params_held(tensor.group), rounded, begin, end);
+    });
+    if (tensor.frozen || !types.has_master()) return;
+    set(tensor, group.master, state_held(), value, begin, end);
+  }
+  /// Rounds weights that compute to the type in which they are gathered, after somebody else wrote
+  /// them.
+  void round_weights() {
+    for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
+      const Array& params = buffers_.group(g).params;
+      with_type(parameters_.groups()[g].types.gather, [&]<class Wire>() {
+        if (params.type == data_type<Wire>) return;
+        for (std::size_t i = 0; i < params.count; ++i) {
+          float& x = params.as<float>()[i];  // all that is gathered narrower computes in fp32
+          x = to_float(from_float<Wire>(x));
         }
       });
-    };
-    set_part(group.params, params_held(tensor), [](float x) { return from_float<T>(x); });
-    if (!Buffers::has_master || tensor.frozen) return;
-    set_part(group.master, state_held(), [](float x) { return x; });
+    }
   }
   /// Sets each number of optimizer state k to value(element).
   template <class F>
   void set_state(const TensorInfo& tensor, std::size_t k, F value) {
-    set(tensor, state(tensor, k), value);
+    set(tensor, state(tensor, k), state_held(), value);
   }
 
   /// Sets each weight to value(tensor, element) of one rank, which alone calls it. A collective.
@@ -104,25 +115,30 @@ class KeptState {
   /// Makes what ranks hold alike that of one rank of the world, or of its replica. A collective.
   void broadcast(std::size_t root) {
     const std::size_t replica = root / mesh_.shard.size();
-    const auto send = [&](auto values, Held held, const Label& label) {
-      if (held == Held::whole) {
-        mesh_.world.broadcast(values.data(), values.size(), root, label);
-      } else if (held == Held::shard) {
-        mesh_.replicate.broadcast(values.data(), values.size(), replica, label);
-      }
+    const auto send = [&](const Array& values, Held held, const Label& label) {
+      with_type(values.type, [&]<class Number>() {
+        if (held == Held::whole) {
+          mesh_.world.broadcast(values.as<Number>(), values.count, root, label);
+        } else if (held == Held::shard) {
+          mesh_.replicate.broadcast(values.as<Number>(), values.count, replica, label);
+        }
+      });
     };
     for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
       const GroupInfo& info = parameters_.groups()[g];
       const Label label{"broadcast_weights", parameters_.units()[info.unit].name, 0};
       const auto& group = buffers_.group(g);
       send(group.params, params_held(g), label);
-      if (!Buffers::has_master || info.frozen) continue;
+      if (!info.types.has_master() || info.frozen) continue;
       send(group.master, state_held(), label);
       // The root may not have these masters: those that do not fit its weights follow them.
-      for (std::size_t i = 0; i < group.master.size(); ++i) {
-        const float weight = to_float(group.own[i]);
-        if (to_float(from_float<T>(group.master[i])) != weight) group.master[i] = weight;
-      }
+      with_type(group.own.type, [&]<class Own>() {
+        for (std::size_t i = 0; i < group.master.count; ++i) {
+          const float weight = to_float(group.own.template as<Own>()[i]);
+          float& master = group.master.template as<float>()[i];
+          if (rounded(g, master) != weight) master = weight;
+        }
+      });
     }
   }
 
@@ -130,7 +146,7 @@ class KeptState {
   /// any.
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
     const auto& group = buffers_.group(tensor.group);
-    if (Buffers::has_master && !tensor.frozen) {
+    if (!tensor.frozen && parameters_.groups()[tensor.group].types.has_master()) {
       read(tensor, group.master, state_held(), out);
     } else {
       read(tensor, group.params, params_held(tensor), out);
@@ -156,11 +172,36 @@ class KeptState {
   /// publish.
   void exchange(const TensorInfo& tensor, std::size_t k) {
     const auto& group = buffers_.group(tensor.group);
-    const std::span<float> other = state(tensor, k);
-    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t begin) {
-      for (std::size_t i = begin; i < begin + piece.count; ++i) {
-        std::swap(group.master[i], other[i]);
-        if (Buffers::has_master) group.own[i] = from_float<T>(group.master[i]);
+    const Array &weights = group.master, &other = state(tensor, k);
+    if (weights.type != other.type) {
+      throw ContractError("zero: the average of '" + tensor.name +
+                          "' is kept in another type than its weights, so that exchanging them "
+                          "would round; keep moments in fp32");
+    }
+    const bool refreshes = parameters_.groups()[tensor.group].types.has_master();
+    with_type(weights.type, [&]<class Number>() {
+      for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+        Number* const from = weights.as<Number>() + at;
+        std::swap_ranges(from, from + piece.count, other.as<Number>() + at);
+      });
+    });
+    if (!refreshes) return;
+    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+      refresh(tensor.group, at, piece.count);
+    });
+  }
+  /// What weights that compute are made of a master weight.
+  float rounded(std::size_t g, float master) const {
+    return with_type(parameters_.groups()[g].types.gather,
+                     [&]<class Wire>() { return to_float(from_float<Wire>(master)); });
+  }
+  /// Makes weights that compute of the masters.
+  void refresh(std::size_t g, std::size_t begin, std::size_t count) const {
+    const auto& group = buffers_.group(g);
+    with_type(group.own.type, [&]<class Own>() {
+      for (std::size_t i = begin; i < begin + count; ++i) {
+        group.own.template as<Own>()[i] =
+            from_float<Own>(rounded(g, group.master.template as<float>()[i]));
       }
     });
   }
@@ -169,15 +210,18 @@ class KeptState {
     const GroupInfo& info = parameters_.groups()[g];
     const Label label{"publish", parameters_.units()[info.unit].name, 0};
     const bool whole = params_held(g) == Held::whole;
-    T* const all = buffers_.group(g).params.data();
-    T* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
-    if (state_held() == Held::part) {
-      const std::size_t count = info.layout.shard();
-      mesh_.replicate.all_gather(shard + mesh_.replicate.rank() * count, shard, count, label);
-    }
-    if (whole && state_held() != Held::whole) {
-      mesh_.shard.all_gather(shard, all, info.shard(), label);
-    }
+    const Array& params = buffers_.group(g).params;
+    with_type(params.type, [&]<class Number>() {
+      Number* const all = params.as<Number>();
+      Number* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
+      if (state_held() == Held::part) {
+        const std::size_t count = info.layout.shard();
+        mesh_.replicate.all_gather(shard + mesh_.replicate.rank() * count, shard, count, label);
+      }
+      if (whole && state_held() != Held::whole) {
+        mesh_.shard.all_gather(shard, all, info.shard(), label);
+      }
+    });
   }
 
   /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
@@ -192,20 +236,24 @@ class KeptState {
   Checksums checksums(const TensorInfo& tensor) const {
     const auto& group = buffers_.group(tensor.group);
     Checksums sums{};
-    const auto mix = [&](auto values, Held held) {
+    const auto mix = [&](const Array& values, Held held) {
       if (held == Held::part) return;  // nobody else has it
       std::uint64_t& sum = sums[held == Held::shard ? 1 : 0];
-      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-        for (const auto value : values.subspan(at, piece.count)) {
-          sum = (sum ^ std::bit_cast<std::uint32_t>(to_float(value))) * 0x100000001b3U + 1;
-        }
+      with_type(values.type, [&]<class Number>() {
+        for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+          for (std::size_t i = at; i < at + piece.count; ++i) {
+            const auto bits = std::bit_cast<std::uint32_t>(to_float(values.as<Number>()[i]));
+            sum = (sum ^ bits) * 0x100000001b3U + 1;
+          }
+        });
       });
     };
-    mix(group.params, params_held(tensor));
-    if (Buffers::has_master && !tensor.frozen) mix(group.master, state_held());
+    mix(group.params, params_held(tensor.group));
+    const bool has_master = parameters_.groups()[tensor.group].types.has_master();
+    if (has_master && !tensor.frozen) mix(group.master, state_held());
     return sums;
   }
-  std::span<float> state(const TensorInfo& tensor, std::size_t k) const {
+  const Array& state(const TensorInfo& tensor, std::size_t k) const {
     const auto& states = buffers_.group(tensor.group).states;
     if (tensor.frozen || k >= states.size()) {
       throw ContractError("zero: tensor '" + tensor.name + "' has no optimizer state " +
@@ -214,11 +262,16 @@ class KeptState {
     return states[k];
   }
   template <class F>
-  void set(const TensorInfo& tensor, std::span<float> held, F value) {
-    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        held[at + i] = value(piece.tensor_begin + i);
-      }
+  void set(const TensorInfo& tensor, const Array& array, Held held, F value, std::size_t begin = 0,
+           std::size_t end = ~std::size_t{0}) {
+    with_type(array.type, [&]<class T>() {
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        const std::size_t first = std::max(begin, piece.tensor_begin);
+        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
+        for (std::size_t i = first; i < last; ++i) {
+          array.as<T>()[at + (i - piece.tensor_begin)] = from_float<T>(value(i));
+        }
+      });
     });
   }
   /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
@@ -243,12 +296,9 @@ class KeptState {
       });
     }
   }
-  template <class Number>
-  void read(const TensorInfo& tensor, std::span<Number> values, Held held, std::span<float> out) {
+  void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
     for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-      for (std::size_t i = 0; i < piece.count; ++i) {
-        out[piece.tensor_begin + i] = to_float(values[at + i]);
-      }
+      cast(array.part(at, piece.count), Array(out.data() + piece.tensor_begin, piece.count));
     });
     if (held == Held::whole) return;
     const GroupInfo& group = parameters_.groups()[tensor.group];

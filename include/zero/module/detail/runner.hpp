@@ -3,14 +3,17 @@
 // Runs one step of a schedule on the streams, buffers and communicators of a rank. May include
 // anything below module/.
 #pragma once
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <limits>
+#include <cstdint>
+#include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
@@ -19,8 +22,10 @@
 #include <zero/module/detail/optimizers.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/optim/cast.hpp>
 #include <zero/optim/norm.hpp>
 #include <zero/optim/update.hpp>
+#include <zero/schedule/hash.hpp>
 #include <zero/schedule/print.hpp>
 
 namespace zero::detail {
@@ -28,10 +33,10 @@ namespace zero::detail {
 /// The backend of an Executor: each operation of a schedule as work on a stream.
 ///
 /// Order: only enqueues; what is enqueued reads buffers and control when the stream gets there.
-template <class Optimizer, class Comm, class T>
+template <class Optimizer, class Comm>
 class Runner {
  public:
-  using Buffers = zero::Buffers<T, Optimizer::states>;
+  using Buffers = zero::Buffers<Optimizer::states>;
 
   Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
          Control& control, HostStreams& streams, const Optimizers<Optimizer>& optimizers,
@@ -80,10 +85,9 @@ class Runner {
       if (parameters_.groups()[g].frozen || step.op != Op::backward) continue;
       const Access& to = nth_access(step, Space::grads_whole, nth++);
       if (to.mode != Mode::write) continue;
-      const std::span<float> gradient =
-          buffers_.whole_gradient(to.index).first(parameters_.padded(g));
-      streams_[step.stream].enqueue([this, g, gradient] {
-        std::fill(gradient.begin(), gradient.end(), 0.0F);
+      const Array gradient = buffers_.whole_gradient(to.index, g);
+      streams_[step.stream].enqueue([this, g = std::size_t{g}, gradient] {
+        fill(gradient, 0);
         if (options_.poison) poison_padding(g, gradient);
       });
     }
@@ -103,20 +107,14 @@ class Runner {
     return *at;
   }
   /// Fills what lies between and behind the tensors of a whole buffer of group g with NaN.
-  template <class Number>
-  void poison_padding(std::size_t g, std::span<Number> whole) const {
+  void poison_padding(std::size_t g, const Array& whole) const {
     const FlatLayout& layout = parameters_.groups()[g].layout;
     std::size_t at = 0;
     for (std::size_t t = 0; t < layout.tensors(); ++t) {
-      std::fill(whole.begin() + offset(at), whole.begin() + offset(layout.tensor_offset(t)),
-                nan<Number>());
+      fill(whole.part(at, layout.tensor_offset(t) - at), nan_bytes);
       at = layout.tensor_offset(t) + layout.tensor_size(t);
     }
-    std::fill(whole.begin() + offset(at), whole.end(), nan<Number>());
-  }
-  template <class Number>
-  static Number nan() {
-    return from_float<Number>(std::numeric_limits<float>::quiet_NaN());
+    fill(whole.part(at, whole.count - at), nan_bytes);
   }
 
   /// Bytes of gathered groups that are not released, as far as the host has issued steps.
@@ -127,7 +125,10 @@ class Runner {
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
-  static std::ptrdiff_t offset(std::size_t n) { return static_cast<std::ptrdiff_t>(n); }
+  static constexpr int nan_bytes = 0xFF;  // of a NaN of every type
+  static void fill(const Array& array, int byte) {
+    if (array.count != 0) std::memset(array.data, byte, array.bytes());
+  }
   std::size_t rank() const { return mesh_.shard.rank(); }
   std::size_t shard(const Step& step) const { return parameters_.groups()[step.subject].shard(); }
   /// Elements of the part of a shard that one rank updates.
@@ -156,73 +157,142 @@ class Runner {
   }
   bool at_home(const Step& step) const { return schedule_->home[step.subject] != nowhere; }
 
+  const GroupInfo& group(const Step& step) const { return parameters_.groups()[step.subject]; }
+  Array whole_params(const Step& step) const {
+    return buffers_.whole_params(nth_access(step, Space::params_whole, 0).index, step.subject);
+  }
+  Array whole_gradient(const Step& step) const {
+    return buffers_.whole_gradient(nth_access(step, Space::grads_whole, 0).index, step.subject);
+  }
+  /// Where elements that travel in another type than `held` do so, or `held` itself.
+  Array in_transit(const Step& step, const Array& held, DataType type) const {
+    return type == held.type ? held : buffers_.staging(step.stream, held.count, type);
+  }
+  /// Enqueues the conversion of one array into another, if they are two.
+  void convert(const Step& step, const Array& from, const Array& to, float scale = 1,
+               bool adds = false) {
+    if (from.data == to.data) return;
+    stream(step).enqueue("convert", [from, to, scale, adds] {
+      scale == 1 && !adds ? cast(from, to) : cast_scaled(from, to, scale, adds);
+    });
+  }
+
+  /// What is gathered in another type is rounded to it on all ranks alike, the own part as well.
   void gather(const Step& step) {
-    const std::size_t count = shard(step);
-    const T* in = buffers_.group(step.subject).params.data();
-    T* out = buffers_.whole_params(nth_access(step, Space::params_whole, 0).index).data();
+    const Array whole = whole_params(step);
+    const Array sent = in_transit(step, whole, group(step).types.gather);
+    const Array part = sent.part(rank() * shard(step), shard(step));
+    Array own = buffers_.group(step.subject).params;
     if (at_home(step)) {
-      in = out + rank() * count;
+      convert(step, whole.part(rank() * shard(step), shard(step)), part);
+      own = part;
     } else {
-      gathered_bytes_ += parameters_.padded(step.subject) * sizeof(T);
+      gathered_bytes_ += whole.bytes();
     }
-    mesh_.shard.all_gather(stream(step), in, out, count, label(step));
+    with_type(sent.type, [&]<class T>() {
+      mesh_.shard.all_gather(stream(step), static_cast<const T*>(own.as<T>()), sent.as<T>(),
+                             part.count, label(step));
+    });
+    convert(step, sent, whole);
   }
   void release(const Step& step) {
-    gathered_bytes_ -= parameters_.padded(step.subject) * sizeof(T);
-    if (!options_.poison) return;
-    const std::span<T> slot = buffers_.whole_params(nth_access(step, Space::params_whole, 0).index);
-    stream(step).enqueue([slot] { std::fill(slot.begin(), slot.end(), nan<T>()); });
+    const Array slot = whole_params(step);
+    gathered_bytes_ -= slot.bytes();
+    if (options_.poison) stream(step).enqueue([slot] { fill(slot, nan_bytes); });
+  }
+  /// Sums of fp16 would overflow where averages do not.
+  static Reduction reduction(DataType type) {
+    return type == DataType::fp16 ? Reduction::average : Reduction::sum;
+  }
+  /// What turns the result of such a reduction into the sum over `ranks`.
+  static float rescale(DataType type, std::size_t ranks) {
+    return type == DataType::fp16 ? static_cast<float>(ranks) : 1.0F;
   }
   void reduce(const Step& step) {
-    float* in = buffers_.whole_gradient(nth_access(step, Space::grads_whole, 0).index).data();
-    const std::size_t count = shard(step);
+    const Array whole = whole_gradient(step);
+    const Array sent = in_transit(step, whole, group(step).types.reduce);
+    const float scale = rescale(sent.type, mesh_.shard.size());
+    const bool staged = sent.data != whole.data;
+    convert(step, whole, sent);
     if (step.op == Op::all_reduce) {
-      mesh_.shard.all_reduce(stream(step), in, parameters_.padded(step.subject), label(step));
-    } else if (schedule_->traits.shards_grads) {
-      const bool adds = nth_access(step, Space::grads_shard, 0).mode == Mode::update;
-      mesh_.shard.reduce_scatter(stream(step), in, buffers_.group(step.subject).gradient.data(),
-                                 count, adds ? Accumulate::yes : Accumulate::no, label(step));
-    } else {
-      mesh_.shard.reduce_scatter(stream(step), in, in + rank() * count, count, Accumulate::no,
-                                 label(step));
+      with_type(sent.type, [&]<class T>() {
+        mesh_.shard.all_reduce(stream(step), sent.as<T>(), sent.count, label(step),
+                               reduction(sent.type));
+      });
+      return convert(step, sent, whole, scale);
     }
+    const bool shards = schedule_->traits.shards_grads;
+    const bool adds = shards && nth_access(step, Space::grads_shard, 0).mode == Mode::update;
+    const std::size_t begin = rank() * shard(step), count = shard(step);
+    const Array own = shards ? buffers_.group(step.subject).gradient : whole.part(begin, count);
+    const Array out = staged ? sent.part(begin, count) : own;
+    with_type(sent.type, [&]<class T>() {
+      mesh_.shard.reduce_scatter(stream(step), static_cast<const T*>(sent.as<T>()), out.as<T>(),
+                                 count, adds && !staged ? Accumulate::yes : Accumulate::no,
+                                 label(step), reduction(sent.type));
+    });
+    convert(step, out, own, scale, adds);
   }
   /// Where the reduced gradient of a step's group begins: the own shard, or everything.
-  float* shard_gradient(const Step& step) {
-    if (schedule_->traits.shards_grads) return buffers_.group(step.subject).gradient.data();
-    float* whole = buffers_.whole_gradient(nth_access(step, Space::grads_whole, 0).index).data();
-    return schedule_->traits.shards_optimizer ? whole + rank() * shard(step) : whole;
+  Array shard_gradient(const Step& step) {
+    if (schedule_->traits.shards_grads) return buffers_.group(step.subject).gradient;
+    const Array whole = whole_gradient(step);
+    return schedule_->traits.shards_optimizer ? whole.part(rank() * shard(step), shard(step))
+                                              : whole;
   }
   /// The same of what this rank updates.
-  float* own_gradient(const Step& step) { return shard_gradient(step) + own_part() * part(step); }
+  Array own_gradient(const Step& step) {
+    const Array shared = shard_gradient(step);
+    if (!schedule_->traits.shards_replicas) return shared;
+    return shared.part(own_part() * part(step), part(step));
+  }
   void reduce_replicas(const Step& step) {
-    float* const shared = shard_gradient(step);
-    if (step.op == Op::reduce_scatter_replicas) {
-      mesh_.replicate.reduce_scatter(stream(step), shared, own_gradient(step), part(step),
-                                     Accumulate::no, label(step));
-    } else {
-      const std::size_t count =
-          schedule_->traits.shards_optimizer ? shard(step) : parameters_.padded(step.subject);
-      mesh_.replicate.all_reduce(stream(step), shared, count, label(step));
-    }
+    const Array shared = shard_gradient(step);
+    const Array sent = in_transit(step, shared, group(step).types.reduce);
+    const std::size_t ranks = mesh_.shard.size(), replicas = mesh_.replicate.size();
+    const float scale = rescale(sent.type, ranks * replicas);
+    // Averages again: of what the ranks of a replica have summed.
+    convert(step, shared, sent, 1 / rescale(sent.type, ranks));
+    with_type(sent.type, [&]<class T>() {
+      if (step.op == Op::reduce_scatter_replicas) {
+        const Array out = sent.part(own_part() * part(step), part(step));
+        mesh_.replicate.reduce_scatter(stream(step), static_cast<const T*>(sent.as<T>()),
+                                       out.as<T>(), part(step), Accumulate::no, label(step),
+                                       reduction(sent.type));
+        convert(step, out, own_gradient(step), scale);
+      } else {
+        mesh_.replicate.all_reduce(stream(step), sent.as<T>(), sent.count, label(step),
+                                   reduction(sent.type));
+        convert(step, sent, shared, scale);
+      }
+    });
   }
   void gather_replicas(const Step& step) {
-    T* const out =
-        buffers_.group(step.subject).params.data() + (at_home(step) ? rank() * shard(step) : 0);
-    mesh_.replicate.all_gather(stream(step), out + own_part() * part(step), out, part(step),
-                               label(step));
+    Array shard_params = buffers_.group(step.subject).params;
+    if (at_home(step)) shard_params = shard_params.part(rank() * shard(step), shard(step));
+    const Array sent = in_transit(step, shard_params, group(step).types.gather);
+    const std::size_t begin = own_part() * part(step);
+    const Array own = sent.part(begin, part(step));
+    convert(step, shard_params.part(begin, part(step)), own);
+    with_type(sent.type, [&]<class T>() {
+      mesh_.replicate.all_gather(stream(step), static_cast<const T*>(own.as<T>()), sent.as<T>(),
+                                 own.count, label(step));
+    });
+    convert(step, sent, shard_params);
   }
   /// The norm of the own shard's part, in every stage, so that the sum has the same bits in all.
   void square_norm(const Step& step) {
-    const float* begin = own_gradient(step);
-    if (!schedule_->traits.shards_optimizer) begin += rank() * shard(step);
-    stream(step).enqueue([this, g = step.subject, begin, own = own_index(step.subject)] {
+    Array own = own_gradient(step);
+    if (!schedule_->traits.shards_optimizer) own = own.part(rank() * shard(step), shard(step));
+    stream(step).enqueue([this, g = step.subject, own, index = own_index(step.subject)] {
       NormPart part(control_.norm_order());
       const GroupInfo& info = parameters_.groups()[g];
-      info.layout.for_each_piece(own, [&](const Piece& piece) {
+      info.layout.for_each_piece(index, [&](const Piece& piece) {
         const TensorInfo& tensor = parameters_.tensors()[info.tensors[piece.tensor]];
         const bool counts = !tensor.replicated || mesh_.first_of_axes();
-        part.add(begin + piece.shard_begin, piece.count, counts);
+        with_type(own.type, [&]<class T>() {
+          part.add(own.as<T>() + piece.shard_begin, piece.count, counts);
+        });
       });
       control_.set_norm(g, part.value());
     });
@@ -258,7 +328,7 @@ class Runner {
       }
     });
   }
-  void update_group(std::size_t g, const float* gradient, bool sharded, std::size_t own) {
+  void update_group(std::size_t g, const Array& gradient, bool sharded, std::size_t own) {
     const GroupInfo& info = parameters_.groups()[g];
     if (sharded) return update_pieces(info, g, gradient, own, 0);
     for (std::size_t r = 0; r < info.layout.ranks(); ++r) {
@@ -267,7 +337,7 @@ class Runner {
   }
   /// Updates the pieces of tensors in one rank's shard; `begin` is where that shard begins in the
   /// buffers.
-  void update_pieces(const GroupInfo& info, std::size_t g, const float* gradient, std::size_t r,
+  void update_pieces(const GroupInfo& info, std::size_t g, const Array& gradient, std::size_t r,
                      std::size_t begin) {
     const typename Buffers::Group& group = buffers_.group(g);
     info.layout.for_each_piece(r, [&](const Piece& piece) {
@@ -275,12 +345,24 @@ class Runner {
       if (!control_.present(tensor)) return;
       const auto coefficients = optimizers_.of(tensor).coefficients(
           control_.counter(tensor), control_.step() - 1, parameters_.tensors()[tensor].decay);
-      const std::size_t at = begin + piece.shard_begin;
-      float* states[Optimizer::states + 1] = {};
-      for (std::size_t k = 0; k < Optimizer::states; ++k) states[k] = group.states[k].data() + at;
-      zero::update<Optimizer>(coefficients, static_cast<float>(control_.divisor()),
-                              static_cast<float>(control_.clip()), gradient + at,
-                              group.master.data() + at, group.own.data() + at, states, piece.count);
+      const auto part = [&](const Array& whole) {
+        return whole.part(begin + piece.shard_begin, piece.count);
+      };
+      std::array<Array, Optimizer::states + 1> states;
+      for (std::size_t k = 0; k < Optimizer::states; ++k) states[k] = part(group.states[k]);
+      const std::string& name = parameters_.tensors()[tensor].name;
+      zero::update<Optimizer>(
+          coefficients, static_cast<float>(control_.divisor()), static_cast<float>(control_.clip()),
+          {.gradient = part(gradient),
+           .master = part(group.master),
+           .compute = part(group.own),
+           .states = states.data(),
+           .gather = info.types.gather,
+           .random = RandomBits{}
+                         .with(options_.rounding_seed)
+                         .with(Hasher().mix(name).value())
+                         .with(static_cast<std::uint64_t>(control_.counter(tensor))),
+           .begin = piece.tensor_begin});
     });
   }
 

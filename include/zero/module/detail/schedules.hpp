@@ -141,13 +141,18 @@ class Schedules {
   void drop(const Planned& planned) { mutable_of(planned).valid = false; }
   void keep(const Planned& planned) { mutable_of(planned).valid = true; }
 
-  /// What ranks must agree on: schedules, names, sizes, options of tensors, and the type of
-  /// weights.
-  std::uint64_t hash(DataType type) const {
+  /// What ranks must agree on: schedules, names, sizes, options of tensors, and all types.
+  std::uint64_t hash(std::uint64_t rounding_seed) const {
     Hasher hasher;
     hasher.mix(zero::hash(training_.schedule));
     hasher.mix(zero::hash(evaluation_.schedule));
-    hasher.mix(static_cast<std::uint64_t>(type));
+    hasher.mix(rounding_seed);
+    const Precision& types = parameters_.precision();
+    for (const DataType type :
+         {types.compute, types.gather, types.reduce, types.accumulate, types.moments}) {
+      hasher.mix(static_cast<std::uint64_t>(type));
+    }
+    hasher.mix(std::uint64_t{types.master});
     hasher.mix(max_micro_steps_);
     hasher.mix(max_computes_);
     hasher.mix(max_uses_);
@@ -160,7 +165,7 @@ class Schedules {
         hasher.mix(static_cast<std::uint64_t>(tensor.shape.dims[i]));
       }
       hasher.mix((tensor.decay ? 1U : 0U) + (tensor.frozen ? 2U : 0U) +
-                 (tensor.replicated ? 4U : 0U));
+                 (tensor.replicated ? 4U : 0U) + 8U * static_cast<unsigned>(tensor.type));
     }
     return hasher.value();
   }

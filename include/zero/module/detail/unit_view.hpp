@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <zero/base/array.hpp>
 #include <zero/base/error.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -28,7 +29,17 @@ void with_kind(const Model& model, const ParameterTable& parameters, const Step&
                       (of.empty() ? "" : " in a unit called '" + std::string(of) + "'"));
 }
 
-/// A view of one unit's tensors; `whole(slot)` is the buffer in which a group is whole, `watch`
+/// Where a tensor lies; null for one that a view leaves empty.
+struct Pointer {
+  Array whole;
+  std::size_t begin = 0;
+  template <class Number>
+  explicit operator Number*() const {
+    return whole.data == nullptr ? nullptr : whole.as<Number>() + begin;
+  }
+};
+
+/// A view of one unit's tensors; `whole(slot, g)` is the buffer in which group g is whole, `watch`
 /// counts the scopes of the step's unit.
 template <template <class> class Kind, class Number, class Model, class Whole>
 Kind<Number> unit_view(const Model& model, const ParameterTable& parameters, const Step& step,
@@ -36,9 +47,9 @@ Kind<Number> unit_view(const Model& model, const ParameterTable& parameters, con
   Kind<Number> made{};
   with_kind<Kind>(model, parameters, step, of, [&](const auto& config, std::size_t u) {
     const std::size_t first = parameters.units()[u].first_tensor;
-    const auto pointer_of = [&](std::size_t i) -> Number* {
+    const auto pointer_of = [&](std::size_t i) -> Pointer {
       const TensorInfo& tensor = parameters.tensors()[first + i];
-      if (space == Space::grads_whole && tensor.frozen) return nullptr;
+      if (space == Space::grads_whole && tensor.frozen) return {};
       const Access* access = step.begin();  // the accesses to a space are those of its groups
       const auto find = [&] {
         while (access->space != space) ++access;
@@ -51,7 +62,7 @@ Kind<Number> unit_view(const Model& model, const ParameterTable& parameters, con
         find();
       }
       const FlatLayout& layout = parameters.groups()[tensor.group].layout;
-      return whole(access->index).data() + layout.tensor_offset(tensor.place);
+      return {whole(access->index, tensor.group), layout.tensor_offset(tensor.place)};
     };
     made = view_of<Kind, Number>(config, pointer_of, watch);
   });
