@@ -27,12 +27,12 @@ struct Array {
   DataType type = DataType::fp32;
 
   Array() = default;
-  Array(void* elements, std::size_t n, DataType of)
-      : data(static_cast<std::byte*>(elements)), count(n), type(of) {}
+  Array(void* elements, std::size_t length, DataType of)
+      : data(static_cast<std::byte*>(elements)), count(length), type(of) {}
   /// An array that is read only, by agreement.
   template <class T>
-  Array(T* elements, std::size_t n)
-      : Array(const_cast<std::remove_const_t<T>*>(elements), n, data_type<std::remove_const_t<T>>) {
+  Array(T* elements, std::size_t length)
+      : Array(const_cast<std::remove_const_t<T>*>(elements), length, data_type<std::remove_const_t<T>>) {
   }
 
   std::size_t bytes() const { return count * size_of(type); }
@@ -41,8 +41,8 @@ struct Array {
   T* as() const {
     return reinterpret_cast<T*>(data);
   }
-  Array part(std::size_t begin, std::size_t n) const {
-    return {data == nullptr ? nullptr : data + begin * size_of(type), n, type};
+  Array part(std::size_t begin, std::size_t length) const {
+    return {data == nullptr ? nullptr : data + begin * size_of(type), length, type};
   }
 };
 

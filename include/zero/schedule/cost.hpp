@@ -102,8 +102,8 @@ template <class Elements>
 constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::size_t ranks,
                               std::size_t replicas = 1) {
   Footprint held{};
-  const auto add = [&](Space space, std::size_t n) {
-    held.elements[static_cast<std::size_t>(space)] += n;
+  const auto add = [&](Space space, std::size_t added) {
+    held.elements[static_cast<std::size_t>(space)] += added;
   };
   for (const Space space : {Space::params_whole, Space::grads_whole}) {
     std::vector<std::size_t> sizes{};
