@@ -32,8 +32,8 @@ struct Array {
   /// An array that is read only, by agreement.
   template <class T>
   Array(T* elements, std::size_t length)
-      : Array(const_cast<std::remove_const_t<T>*>(elements), length, data_type<std::remove_const_t<T>>) {
-  }
+      : Array(const_cast<std::remove_const_t<T>*>(elements), length,
+              data_type<std::remove_const_t<T>>) {}
 
   std::size_t bytes() const { return count * size_of(type); }
   /// Pre:     T is the type of the elements.
