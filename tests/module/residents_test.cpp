@@ -38,10 +38,10 @@ std::vector<Seen> seen_in(const Setup& setup, const Model& model) {
     std::size_t before = 0;
     plan.before = [&](std::size_t k) {
       module.synchronize();
-      if (k == 0) before = module.sent().total();
+      if (k == 1) before = module.sent().total();
       if (k == 2) {
-        const std::size_t two = 2 * module.predicted_bytes_sent(2).total();
-        seen.sent = module.sent().total() - before == two;
+        const std::size_t one = module.predicted_bytes_sent(2).total();
+        seen.sent = module.sent().total() - before == one;
       }
     };
     seen.outcome = train(module, setup.options.user_code, plan, false);

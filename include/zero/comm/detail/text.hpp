@@ -46,8 +46,8 @@ inline std::string text_of_histories(const World& world) {
   const std::size_t ranks = std::min<std::size_t>(world.ranks(), 64);
   std::string text = "\nLast operations, the latest at the end:";
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    text +=
-        "\n  rank " + std::to_string(rank) + ": " + world.history(rank).text(ranks <= 8 ? 4 : 1);
+    text += "\n  rank " + std::to_string(rank) + ": " +
+            world.history(rank).text(ranks <= 8 ? History::length : 2);
   }
   return text;
 }
