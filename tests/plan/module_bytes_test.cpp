@@ -44,6 +44,21 @@ struct Head {
 
 constexpr Transformer dims{.layers = 5, .width = 96, .heads = 3, .vocabulary = 1000, .context = 64};
 
+using Narrow = zero::WithPrecision<zero::Precision{.compute = zero::DataType::bf16,
+                                                   .reduce = zero::DataType::bf16,
+                                                   .moments = zero::DataType::bf16}>;
+constexpr bool as_the_literature(const zero::plan::Accounting& module,
+                                 const zero::plan::Accounting& named) {
+  return module.weight == named.weight && module.gradient == named.gradient &&
+         module.optimizer == named.optimizer && module.whole_weight == named.whole_weight &&
+         module.whole_gradient == named.whole_gradient && module.gathered == named.gathered &&
+         module.reduced == named.reduced;
+}
+static_assert(as_the_literature(zero::plan::accounting_of(zero::precision_of<zero::bf16>),
+                                zero::plan::fp32_gradients_18));
+static_assert(as_the_literature(zero::plan::accounting_of(zero::precision_of<float>),
+                                zero::plan::fp32_16));
+
 template <class StageType, class T>
 void check(MeshShape mesh) {
   constexpr std::size_t micro_steps = 2;
@@ -65,7 +80,7 @@ void check(MeshShape mesh) {
     comm.barrier();
   });
   const zero::plan::ModelDescription description("the same", dims);
-  const auto& bytes = sizeof(T) == 2 ? zero::plan::fp32_gradients_18 : zero::plan::fp32_16;
+  constexpr zero::plan::Accounting bytes = zero::plan::accounting_of(zero::precision_of<T>);
   BOOST_TEST(description.parameters() == elements);
   const zero::plan::Held planned =
       zero::plan::held_by_rank<StageType>(description, mesh, bytes, micro_steps);
@@ -73,7 +88,6 @@ void check(MeshShape mesh) {
   BOOST_TEST(planned.gradients == held.gradients);
   BOOST_TEST(planned.optimizer == held.optimizer);
   BOOST_TEST(planned.slots == held.slots);
-  BOOST_TEST(planned.total() == held.total() - held.control);
 
   const zero::plan::Sent to_send =
       zero::plan::sent_by_rank<StageType>(description, mesh, bytes, micro_steps);
@@ -96,8 +110,8 @@ void check_stages() {
   check<zero::Hpz, T>({2, 2});
 }
 
-BOOST_AUTO_TEST_CASE(a_module_of_bf16_weights_holds_and_sends_what_is_planned) {
-  check_stages<zero::bf16>();
+BOOST_AUTO_TEST_CASE(a_module_of_narrow_types_holds_and_sends_what_is_planned) {
+  check_stages<Narrow>();
 }
 BOOST_AUTO_TEST_CASE(a_module_of_fp32_weights_holds_and_sends_what_is_planned) {
   check_stages<float>();
