@@ -2,10 +2,12 @@
 // Copyright The zero authors
 // Bytes that a rank holds and sends, asked of the schedule. May include plan/, policy/, schedule/.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <zero/plan/model_description.hpp>
 #include <zero/policy/make_schedule.hpp>
+#include <zero/policy/precision.hpp>
 #include <zero/schedule/cost.hpp>
 
 namespace zero::plan {
@@ -18,6 +20,14 @@ struct Accounting {
   std::size_t gathered = 0, reduced = 0;                // sent
   constexpr std::size_t total() const { return weight + gradient + optimizer; }
 };
+/// What a module of these types holds and sends, if its optimizer keeps `states` numbers an
+/// element.
+constexpr Accounting accounting_of(const Precision& types, std::size_t states = 2) {
+  const std::size_t gather = size_of(types.gather), sum = size_of(types.accumulate);
+  const std::size_t kept = (types.has_master() ? 4 : 0) + states * size_of(types.moments);
+  return {"of a module",          gather, sum,    kept,
+          size_of(types.compute), sum,    gather, size_of(types.reduce)};
+}
 /// How the literature counts. Optimizer bytes are those of Adam: two fp32 moments, and a master.
 ///
 /// Source:  Rajbhandari et al., ZeRO, 2020, section 3.1 (16); Megatron-LM, distributed optimizer
@@ -51,12 +61,15 @@ struct MeshShape {
   constexpr std::size_t devices() const { return shards * replicas; }
 };
 
-/// Elements of group g as it lies in memory: padded so that every part begins at 64 bytes.
+/// Elements of group g as it lies in memory: padded so that every part begins at 64 bytes
+/// in any of its types.
 constexpr std::size_t padded_elements(const ModelDescription& model, std::size_t g,
                                       const Schedule& schedule, const Accounting& bytes,
                                       MeshShape mesh) {
   const std::size_t parts = schedule.traits.shards_replicas ? mesh.devices() : mesh.shards;
-  const std::size_t multiple = parts * (64 / bytes.whole_weight);
+  const std::size_t narrowest =
+      std::min({bytes.whole_weight, bytes.gathered, bytes.reduced, bytes.gradient});
+  const std::size_t multiple = parts * (64 / narrowest);
   return (model.elements(g) + multiple - 1) / multiple * multiple;
 }
 
@@ -82,7 +95,9 @@ constexpr Held bytes_held(const ModelDescription& model, const Schedule& schedul
     if (largest < elements(g)) largest = elements(g);
   }
   Held out;
-  out.weights = held[Space::params_shard] * bytes.weight + home * bytes.weight;
+  // What is always whole is held as it is kept, or as it computes if that is wider.
+  const std::size_t whole = std::max(bytes.weight, bytes.whole_weight);
+  out.weights = held[Space::params_shard] * bytes.weight + home * whole;
   out.slots = (held[Space::params_whole] - home) * bytes.whole_weight;
   out.gradients = held[Space::grads_shard] * bytes.gradient;
   if (schedule.traits.shards_grads) {
