@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Module: what a ShardedModule can do, whatever its stage. May include all of zero.
+// Module: what a ShardedModule can do, whatever its stage. May include all of zero. Longer than 300
+// lines, since a user finds all calls and what they promise in one place.
 #pragma once
 #include <cstddef>
 #include <cstdint>

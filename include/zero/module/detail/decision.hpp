@@ -74,4 +74,10 @@ inline void check_decision(const Control& control, const ParameterTable& paramet
                       where);
 }
 
+[[noreturn]] inline void throw_exchanged(const char* call) {
+  throw ContractError(std::string("zero: ") + call +
+                      " was called while the weights are exchanged with their average; call "
+                      "exchange_average() again first");
+}
+
 }  // namespace zero::detail

@@ -58,7 +58,7 @@ class Engine {
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  ~Engine() { settle(); }
+  ~Engine() { streams_.settle(); }
 
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
   std::uint64_t begin_step(const StepOptions& options) {
@@ -205,7 +205,7 @@ class Engine {
   /// Forgets the step that was begun: nothing stays gathered, no gradient counts. Ranks that
   /// abandon at the same unit can begin anew; the others' next collective reports the difference.
   void abandon() noexcept {
-    settle();
+    streams_.settle();
     training_.restart();
     evaluation_.restart();
     runner_.forget_gathered();
@@ -228,10 +228,7 @@ class Engine {
   /// Notes that the weights were exchanged with their average, or back.
   void note_exchange() { exchanged_ = !exchanged_; }
   void require_live(const char* call) const {
-    if (!exchanged_) return;
-    throw ContractError(std::string("zero: ") + call +
-                        " was called while the weights are exchanged with their average; call "
-                        "exchange_average() again first");
+    if (exchanged_) throw_exchanged(call);
   }
   /// Waits until everything that was enqueued is done.
   void synchronize() { streams_.synchronize(); }
@@ -274,12 +271,6 @@ class Engine {
     schedules_.drop(planned);  // until the ranks agree
     compare_programs(mesh_.world, call, parameters_, planned.schedule, hashes_);
     schedules_.keep(planned);
-  }
-  void settle() noexcept {
-    try {
-      streams_.synchronize();
-    } catch (...) {  // the error was or will be reported where work is enqueued or waited for
-    }
   }
 
   ParameterTable parameters_;

@@ -26,6 +26,13 @@ class HostStreams {
   HostStream& operator[](StreamId id) { return *streams_[static_cast<std::size_t>(id)]; }
   /// Waits for all streams; throws the first error.
   void synchronize() { device_.synchronize(); }
+  /// The same without the error, which was or will be reported where work is enqueued or waited
+  /// for.
+  void settle() noexcept {
+    try {
+      synchronize();
+    } catch (...) {}
+  }
   /// Orders everything that comes after everything that was enqueued, without waiting on the host.
   void fence() {
     for (std::size_t s = 0; s < stream_count; ++s) streams_[s]->record(fence_events_[s]);

@@ -16,6 +16,7 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/checks.hpp>
+#include <zero/module/detail/kept_places.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/cast.hpp>
 
@@ -23,11 +24,16 @@ namespace zero::detail {
 
 /// Reads and writes whole tensors whose elements lie on many ranks.
 template <class Comm, class Buffers>
-class KeptState {
+class KeptState : private KeptPlaces<Comm> {
+  using Base = KeptPlaces<Comm>;
+  using Held = typename Base::Held;
+  using Base::for_each_piece, Base::params_held, Base::read, Base::set, Base::state_held;
+  using Base::mesh_, Base::parameters_, Base::schedule_;
+
  public:
   KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
             const Schedule& schedule)
-      : parameters_(parameters), mesh_(mesh), buffers_(buffers), schedule_(schedule) {}
+      : Base(parameters, mesh, schedule), buffers_(buffers) {}
 
   /// Sets each weight of [begin, end) to value(element), and the masters with them. What is
   /// narrower is rounded to nearest.
@@ -157,17 +163,6 @@ class KeptState {
   }
 
  private:
-  /// How much of a group a buffer holds: all, the shard, or the part that this rank updates.
-  enum class Held { whole, shard, part };
-  Held params_held(std::size_t group) const {
-    return schedule_.home[group] != nowhere ? Held::whole : Held::shard;
-  }
-  Held params_held(const TensorInfo& tensor) const { return params_held(tensor.group); }
-  Held state_held() const {
-    return schedule_.traits.shards_replicas    ? Held::part
-           : schedule_.traits.shards_optimizer ? Held::shard
-                                               : Held::whole;
-  }
   /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
   /// publish.
   void exchange(const TensorInfo& tensor, std::size_t k) {
@@ -180,7 +175,7 @@ class KeptState {
     }
     const bool refreshes = parameters_.groups()[tensor.group].types.has_master();
     with_type(weights.type, [&]<class Number>() {
-      for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+      this->for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
         Number* const from = weights.as<Number>() + at;
         std::swap_ranges(from, from + piece.count, other.as<Number>() + at);
       });
@@ -240,7 +235,7 @@ class KeptState {
       if (held == Held::part) return;  // nobody else has it
       std::uint64_t& sum = sums[held == Held::shard ? 1 : 0];
       with_type(values.type, [&]<class Number>() {
-        for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        this->for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
           for (std::size_t i = at; i < at + piece.count; ++i) {
             const auto bits = std::bit_cast<std::uint32_t>(to_float(values.as<Number>()[i]));
             sum = (sum ^ bits) * 0x100000001b3U + 1;
@@ -261,66 +256,8 @@ class KeptState {
     }
     return states[k];
   }
-  template <class F>
-  void set(const TensorInfo& tensor, const Array& array, Held held, F value, std::size_t begin = 0,
-           std::size_t end = ~std::size_t{0}) {
-    with_type(array.type, [&]<class T>() {
-      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-        const std::size_t first = std::max(begin, piece.tensor_begin);
-        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
-        for (std::size_t i = first; i < last; ++i) {
-          array.as<T>()[at + (i - piece.tensor_begin)] = from_float<T>(value(i));
-        }
-      });
-    });
-  }
-  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
-  template <class F>
-  void for_each_piece(const TensorInfo& tensor, Held held, F f) const {
-    const GroupInfo& group = parameters_.groups()[tensor.group];
-    const FlatLayout& layout = group.layout;
-    std::size_t first = 0, last = layout.ranks();
-    if (held != Held::whole) {
-      first = mesh_.shard.rank() * group.parts;
-      last = first + group.parts;
-    }
-    if (held == Held::part) {
-      first += mesh_.replicate.rank();
-      last = first + 1;
-    }
-    for (std::size_t r = first; r < last; ++r) {
-      layout.for_each_piece(r, [&](const Piece& piece) {
-        if (piece.tensor == tensor.place) {
-          f(piece, piece.shard_begin + (r - first) * layout.shard());
-        }
-      });
-    }
-  }
-  void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
-    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-      cast(array.part(at, piece.count), Array(out.data() + piece.tensor_begin, piece.count));
-    });
-    if (held == Held::whole) return;
-    const GroupInfo& group = parameters_.groups()[tensor.group];
-    for (std::size_t r = 0; r < group.layout.ranks(); ++r) {
-      const std::size_t shard = r / group.parts, replica = r % group.parts;
-      group.layout.for_each_piece(r, [&](const Piece& piece) {
-        if (piece.tensor != tensor.place) return;
-        float* const to = out.data() + piece.tensor_begin;
-        const Label label{"read", tensor.name, 0};
-        if (held == Held::shard) {
-          mesh_.shard.broadcast(to, piece.count, shard, label);
-        } else {
-          mesh_.world.broadcast(to, piece.count, replica * mesh_.shard.size() + shard, label);
-        }
-      });
-    }
-  }
 
-  const ParameterTable& parameters_;
-  const Mesh<Comm>& mesh_;
   Buffers& buffers_;
-  const Schedule& schedule_;
 };
 
 }  // namespace zero::detail

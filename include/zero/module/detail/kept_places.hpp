@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Which elements of a tensor lie where in the buffers of a rank. May include anything below
+// module/.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <zero/base/array.hpp>
+#include <zero/comm/mesh.hpp>
+#include <zero/module/parameter_table.hpp>
+#include <zero/optim/cast.hpp>
+#include <zero/schedule/schedule.hpp>
+
+namespace zero::detail {
+
+/// Reads and writes the elements of whole tensors in buffers of which each rank holds a part.
+template <class Comm>
+class KeptPlaces {
+ public:
+  KeptPlaces(const ParameterTable& parameters, const Mesh<Comm>& mesh, const Schedule& schedule)
+      : parameters_(parameters), mesh_(mesh), schedule_(schedule) {}
+
+ protected:
+  /// How much of a group a buffer holds: all, the shard, or the part that this rank updates.
+  enum class Held { whole, shard, part };
+  Held params_held(std::size_t group) const {
+    return schedule_.home[group] != nowhere ? Held::whole : Held::shard;
+  }
+  Held params_held(const TensorInfo& tensor) const { return params_held(tensor.group); }
+  Held state_held() const {
+    return schedule_.traits.shards_replicas    ? Held::part
+           : schedule_.traits.shards_optimizer ? Held::shard
+                                               : Held::whole;
+  }
+  template <class F>
+  void set(const TensorInfo& tensor, const Array& array, Held held, F value, std::size_t begin = 0,
+           std::size_t end = ~std::size_t{0}) {
+    with_type(array.type, [&]<class T>() {
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        const std::size_t first = std::max(begin, piece.tensor_begin);
+        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
+        for (std::size_t i = first; i < last; ++i) {
+          array.as<T>()[at + (i - piece.tensor_begin)] = from_float<T>(value(i));
+        }
+      });
+    });
+  }
+  /// Calls f(piece, where it begins in the buffer) for each piece of a tensor that this rank holds.
+  template <class F>
+  void for_each_piece(const TensorInfo& tensor, Held held, F f) const {
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    const FlatLayout& layout = group.layout;
+    std::size_t first = 0, last = layout.ranks();
+    if (held != Held::whole) {
+      first = mesh_.shard.rank() * group.parts;
+      last = first + group.parts;
+    }
+    if (held == Held::part) {
+      first += mesh_.replicate.rank();
+      last = first + 1;
+    }
+    for (std::size_t r = first; r < last; ++r) {
+      layout.for_each_piece(r, [&](const Piece& piece) {
+        if (piece.tensor == tensor.place) {
+          f(piece, piece.shard_begin + (r - first) * layout.shard());
+        }
+      });
+    }
+  }
+  void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
+    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+      cast(array.part(at, piece.count), Array(out.data() + piece.tensor_begin, piece.count));
+    });
+    if (held == Held::whole) return;
+    const GroupInfo& group = parameters_.groups()[tensor.group];
+    for (std::size_t r = 0; r < group.layout.ranks(); ++r) {
+      const std::size_t shard = r / group.parts, replica = r % group.parts;
+      group.layout.for_each_piece(r, [&](const Piece& piece) {
+        if (piece.tensor != tensor.place) return;
+        float* const to = out.data() + piece.tensor_begin;
+        const Label label{"read", tensor.name, 0};
+        if (held == Held::shard) {
+          mesh_.shard.broadcast(to, piece.count, shard, label);
+        } else {
+          mesh_.world.broadcast(to, piece.count, replica * mesh_.shard.size() + shard, label);
+        }
+      });
+    }
+  }
+
+  const ParameterTable& parameters_;
+  const Mesh<Comm>& mesh_;
+  const Schedule& schedule_;
+};
+
+}  // namespace zero::detail
