@@ -157,15 +157,15 @@ BOOST_AUTO_TEST_CASE(a_unit_that_reads_more_than_four_groups_is_refused_with_its
   BOOST_TEST(error_of([&] { table(unit("a"), unit("b").reads("a")); }) == "no error");
 }
 
+struct CodeOptions {
+  zero::TensorOption code = zero::frozen;
+};
 template <class T>
 struct Typed {  // some tensors keep their type whatever T is
   Tensor<T> weight, base;
   Tensor<float> norm, mask;
   Tensor<zero::bf16> code;
-  struct Options {
-    zero::TensorOption code = zero::frozen;
-  };
-  static constexpr auto tensors(const Options& x) {
+  static constexpr auto tensors(const CodeOptions& x) {
     return zero::tensors(zero::tensor("weight", &Typed::weight, {8}),
                          zero::tensor("norm", &Typed::norm, {3}),
                          zero::tensor("base", &Typed::base, {4}, zero::frozen),
@@ -176,7 +176,7 @@ struct Typed {  // some tensors keep their type whatever T is
 
 BOOST_AUTO_TEST_CASE(the_tensors_of_one_type_of_a_unit_are_a_group) {
   using zero::DataType;
-  const auto typed = zero::model(zero::units<Typed>("unit", 2, Typed<float>::Options{}));
+  const auto typed = zero::model(zero::units<Typed>("unit", 2, CodeOptions{}));
   const ParameterTable fp32(typed, 3), bf16(typed, 3, {.compute = DataType::bf16});
   BOOST_TEST(fp32.groups().size() == 2U * 3);  // trained and frozen fp32, and frozen bf16
   BOOST_TEST(bf16.groups().size() == 2U * 4);
@@ -195,14 +195,13 @@ BOOST_AUTO_TEST_CASE(the_tensors_of_one_type_of_a_unit_are_a_group) {
 }
 
 BOOST_AUTO_TEST_CASE(more_types_than_a_unit_can_have_and_narrow_sums_are_refused) {
-  const auto typed = zero::model(zero::units<Typed>("unit", 2, Typed<float>::Options{}));
+  const auto typed = zero::model(zero::units<Typed>("unit", 2, CodeOptions{}));
   const std::string five =
       error_of([&] { ParameterTable(typed, 3, {.compute = zero::DataType::fp16}); });
   BOOST_TEST(mentions(five, "a unit reads at most 4 groups"));
   BOOST_TEST(
       mentions(five, "unit 'unit.0'; its trained and its frozen tensors are a group for each"));
-  const auto trained =
-      zero::model(zero::units<Typed>("unit", 1, Typed<float>::Options{zero::no_decay}));
+  const auto trained = zero::model(zero::units<Typed>("unit", 1, CodeOptions{zero::no_decay}));
   BOOST_TEST(mentions(error_of([&] { ParameterTable(trained, 3); }),
                       "tensor 'unit.0.code' is trained and is bf16 whatever T is"));
 }
