@@ -59,6 +59,12 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_on_a_disk_is_what_it_is_in_memory) {
   BOOST_TEST(seen == 5);  // three ranks, the manifest, latest
 }
 
+// B108
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_version_1_loads) {
+  const fs::path stored = fs::path(__FILE__).parent_path() / "data" / "version-1";
+  BOOST_TEST(held::load(stored.string(), {}) == 6);
+}
+
 BOOST_AUTO_TEST_CASE(only_a_regular_file_is_read) {
   const Scratch scratch;
   const std::string runs = scratch.in("runs");

@@ -53,7 +53,8 @@ struct HeldState {
 ///
 /// held_state()      waits until the module is at rest and lists what this rank holds; the
 ///                   pointers are good until the next step begins
-/// restore(state)    takes counters, step and scalars from a list whose numbers were replaced
+/// restore(state)    takes counters, step and scalars from such a list, after the numbers that it
+///                   points to were replaced
 /// mesh().world      the communicator of all its ranks
 template <class M>
 concept HoldsState = requires(M& module, const HeldState& state) {

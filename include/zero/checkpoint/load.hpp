@@ -213,7 +213,7 @@ template <HoldsState M>
 LoadReport load(M& module, const std::string& path, const LoadOptions& options = {}) {
   HeldState state = module.held_state();
   LoadReport report = load(state, module.mesh().world, path, options);
-  if (!options.weights_only) module.restore(state);
+  module.restore(state);
   return report;
 }
 
