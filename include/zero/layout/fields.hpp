@@ -212,7 +212,7 @@ constexpr Kind<T> view_of(const Config& config, PointerOf pointer_of,
   std::size_t i = 0;
   detail::fields_of<Kind, T>(config).for_each([&](const auto& field) {
     using View = std::remove_reference_t<decltype(view.*field.member)>;
-    const auto data = static_cast<typename View::value_type*>(pointer_of(i++));
+    const auto data = static_cast<decltype(View().data())>(pointer_of(i++));
     if (data == nullptr) return;
     if constexpr (View::check_level >= 2) {
       if (watch != nullptr) {
