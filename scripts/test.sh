@@ -41,6 +41,7 @@ read_results() {
     /^zero-cases: passed [0-9]+$/ { passed = $3; next }
     /^Command: |^Test time = / { text[lines++] = $0 }
     !shown || /^-+$/ || /: Leaving test case "| did not check any assertions$/ { next }
+    / is skipped because disabled$/ { next }
     # Of the cases that a program entered, those that printed something and the last one.
     is_entry($0) && lines && is_entry(text[lines - 1]) { --lines }
     { text[lines++] = substr($0, 1, 300) }

@@ -134,7 +134,7 @@ using Tried = Stage<ShardGrads<>>;
 using Tried = Stage<ShardOptimizer<>, ShardParams<>>;
 #endif
 
-#if WRONG == 20  // expect: zero::Stage: ReplicateParams shards the optimizer state over the replicas
+#if WRONG == 20  // expect: zero::Stage: ReplicateParams shards the optimizer state
 using Tried = Stage<ReplicateParams>;
 #endif
 

@@ -33,6 +33,7 @@ ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& m
 /// error.
 inline void check_decision(const Control& control, const ParameterTable& parameters,
                            std::size_t rank) {
+  if (!control.at_floor() && control.agreed()) return;
   const std::string where = " (this is rank " + std::to_string(rank) + ")";
   if (control.at_floor()) {
     throw OverflowError(
@@ -42,7 +43,6 @@ inline void check_decision(const Control& control, const ParameterTable& paramet
         "large, or lower LossScale::floor" +
         where);
   }
-  if (control.agreed()) return;
   if (!control.world_differs()) {
     throw ContractError(
         "zero: finish: ranks along a further axis of the mesh passed different FinishOptions, have "
