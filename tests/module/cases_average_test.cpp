@@ -117,4 +117,34 @@ BOOST_AUTO_TEST_CASE(a_tensor_without_updates_has_no_average_and_stays) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(freezing_one_tensor_and_thawing_it_moves_the_averages_of_the_others) {
+  const Model model = model_of({"a", 2, sizes({5, 7})}, {"b", 1, sizes({3})});
+  const Plan plan{.steps = 2, .gradient = [](const Place& p) {
+                    return 1.0F + static_cast<float>(p.rank + p.element);
+                  }};
+  const auto without_b = [](std::vector<float> all) {
+    all.resize(24);
+    return all;
+  };
+  std::vector<float> first;
+  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    const auto ranks =
+        on_ranks<Stage, zero::bf16>(Setup{}.on(4, replicas), model, halves, [&](auto& module) {
+          (void)train(module, zero::UserCode::on_caller, plan);
+          const auto weights = weights_of(module), averages = state_of(module, Ema::average);
+          module.set_frozen("b.a", true);
+          const bool kept = same_bits(state_of(module, Ema::average), without_b(averages)) &&
+                            same_bits(without_b(weights_of(module)), without_b(weights));
+          module.set_frozen("b.a", false);
+          const bool fresh = all_are({state_of(module, Ema::average).back()}, 0);
+          std::vector<float> end = train(module, zero::UserCode::on_caller, plan, false).weights;
+          end.push_back(kept && fresh ? 1.0F : 0.0F);
+          return end;
+        });
+    if (first.empty()) first = ranks[0];
+    BOOST_TEST(first.back() == 1.0F);
+    for (const auto& rank : ranks) BOOST_TEST(same_bits(rank, first), stage);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,15 +6,10 @@
 #include <zero/policy/make_schedule.hpp>
 #include <zero/policy/stages.hpp>
 
-#ifndef ZERO_TEST_SHARE
-#define ZERO_TEST_SHARE 1
-#endif
+#include "../share.hpp"
 
 namespace tested {
 using namespace zero;
-
-/// Of very many cases of one kind, one in so many is tried: all, but under a sanitizer.
-inline constexpr unsigned share = ZERO_TEST_SHARE;
 
 template <std::size_t Forward, std::size_t Backward = Forward, std::size_t Keep = 1>
 using Deep =
