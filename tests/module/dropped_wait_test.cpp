@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
+#include "../share.hpp"
 #include "grid.hpp"
 
 BOOST_AUTO_TEST_SUITE(dropped_wait_test)
@@ -241,7 +242,7 @@ void check_waits(const char* stage, const grid::Shapes& shapes, std::size_t repl
   const Bits threads = train_on_threads(schedule, table, replicas, StreamMode::inline_run, 0);
   const Bits alone = train_alone(schedule, table, replicas, StreamMode::inline_run, 0);
   std::size_t wrong = 0;
-  for (std::size_t seed = 0; seed < 100; ++seed) {
+  for (std::size_t seed = 0; seed < 100 / share; ++seed) {
     wrong += train_on_threads(schedule, table, replicas, StreamMode::shuffled, seed) != threads;
     wrong += train_alone(schedule, table, replicas, StreamMode::shuffled, seed) != alone;
   }
