@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
-/// Calls of operator new; under the address sanitizer, which keeps its own, of malloc as well.
+/// Calls of operator new.
 extern std::atomic<std::size_t> allocations;
 /// Bytes that operator new was asked for with an alignment.
 extern std::atomic<std::size_t> aligned_bytes;

@@ -11,19 +11,6 @@
 std::atomic<std::size_t> allocations{0};
 std::atomic<std::size_t> aligned_bytes{0};
 
-#ifdef __SANITIZE_ADDRESS__
-
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
-                                                                             std::size_t),
-                                                         void (*free_hook)(const volatile void*));
-
-namespace {
-[[maybe_unused]] const int installed = __sanitizer_install_malloc_and_free_hooks(
-    [](const volatile void*, std::size_t) { ++allocations; }, [](const volatile void*) {});
-}
-
-#else
-
 // GCC takes the pair of malloc and free below for a mismatch when it inlines only one of them.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
@@ -36,9 +23,6 @@ void* operator new(std::size_t bytes) {
 }
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
-
-#endif
-
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   ++allocations;
   aligned_bytes += bytes;
