@@ -7,6 +7,8 @@
 #include <vector>
 #include <zero/module/control.hpp>
 
+#include "../contract.hpp"
+
 BOOST_AUTO_TEST_SUITE(control_test)
 
 using zero::Control;
@@ -66,13 +68,7 @@ class World {
   std::vector<Control> controls_;
 };
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const zero::ContractError& error) { return error.what(); }
-  return "no error";
-}
+using contract::error_of;
 bool mentions(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }

@@ -5,6 +5,8 @@
 #include <vector>
 #include <zero/module/parameter_table.hpp>
 
+#include "../contract.hpp"
+
 BOOST_AUTO_TEST_SUITE(parameter_table_test)
 
 using zero::ParameterTable;
@@ -48,13 +50,7 @@ const ParameterTable& usual() {
   return made;
 }
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const zero::ContractError& error) { return error.what(); }
-  return "no error";
-}
+using contract::error_of;
 bool mentions(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }

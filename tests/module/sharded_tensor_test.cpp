@@ -11,6 +11,8 @@
 #include <zero/comm/self_communicator.hpp>
 #include <zero/module/sharded_tensor.hpp>
 
+#include "../contract.hpp"
+
 BOOST_AUTO_TEST_SUITE(sharded_tensor_test)
 
 using zero::Accumulate;
@@ -60,13 +62,7 @@ void for_each_size(F f) {
   }
 }
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const zero::ContractError& error) { return error.what(); }
-  return "no error";
-}
+using contract::error_of;
 
 BOOST_AUTO_TEST_CASE(shards_are_equal_but_for_the_end_and_together_are_the_tensor) {
   for_each_size([](std::size_t world, const Shape& shape) {

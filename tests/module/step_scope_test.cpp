@@ -8,6 +8,8 @@
 #include <vector>
 #include <zero/zero.hpp>
 
+#include "../contract.hpp"
+
 BOOST_AUTO_TEST_SUITE(step_scope_test)
 
 template <class T>
@@ -69,13 +71,7 @@ zero::StepResult train(Module& module, std::size_t micro_steps = 1) {
   return step.finish();
 }
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const zero::ContractError& error) { return error.what(); }
-  return "no error";
-}
+using contract::error_of;
 void check_mentions(const std::string& text, const char* part) {
   BOOST_TEST(text.find(part) != std::string::npos, '"' << text << "\" does not mention: " << part);
 }

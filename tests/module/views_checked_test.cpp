@@ -8,6 +8,8 @@
 #include <string>
 #include <zero/zero.hpp>
 
+#include "../contract.hpp"
+
 BOOST_AUTO_TEST_SUITE(views_checked_test)
 
 template <class T>
@@ -33,13 +35,7 @@ static_assert(sizeof(zero::BasicTensor<float, 1>) < sizeof(zero::Tensor<float>))
 const zero::Sgd sgd{.learning_rate = 1};
 auto layers() { return zero::model(zero::units<Layer>("layer", 3, 5)); }
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const zero::ContractError& error) { return error.what(); }
-  return "no error";
-}
+using contract::error_of;
 bool stale(const std::string& text, const char* unit) {
   return text.find(std::string("a view of unit '") + unit + "' was used after the scope") !=
          std::string::npos;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Module: what a ShardedModule can do, whatever its stage. May include all of zero. Longer than 300
-// lines, since a user finds all calls and what they promise in one place.
+// Module: what a ShardedModule can do, whatever its stage. May include all of zero.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +17,10 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/module/accounting.hpp>
 #include <zero/module/detail/engine.hpp>
-#include <zero/module/detail/held_state.hpp>
-#include <zero/module/detail/kept_state.hpp>
 #include <zero/module/detail/refreeze.hpp>
 #include <zero/module/detail/unit_view.hpp>
 #include <zero/module/model.hpp>
+#include <zero/module/module_state.hpp>
 #include <zero/module/step_scope.hpp>
 #include <zero/optim/groups.hpp>
 #include <zero/optim/optimizer.hpp>
@@ -39,25 +37,27 @@ namespace zero {
 /// same calls in the same order. Nothing is allocated after construction, where the schedules for
 /// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
-class Module {
+class Module : public ModuleState<OptimizerType, Comm> {
   static_assert(Optimizer<OptimizerType>);
   static_assert(Communicator<Comm>);
   static_assert(detail::is_precision<T>,
                 "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "
                 "zero::Precision says more.");
-  using Engine = detail::Engine<OptimizerType, Comm>;
+  using State = ModuleState<OptimizerType, Comm>;
+  using Engine = typename State::Engine;
   using Weight = typename detail::ElementOf<precision_of<T>.compute>::Type;
   using Gradient = typename detail::ElementOf<precision_of<T>.accumulate>::Type;
 
  public:
+  using State::parameters;
+
   /// `types` may be any that have the `compute` and `accumulate` of T.
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
          Groups<OptimizerType> optimizers, ModuleOptions options,
          const Precision& types = precision_of<T>)
-      : model_(std::move(model)),
-        engine_(std::make_unique<Engine>(stage, make_parameters(stage, mesh, checked(types)), mesh,
-                                         std::move(optimizers), checked(options))),
-        sums_(mesh.world.size()) {
+      : State(std::make_unique<Engine>(stage, make_parameters(model, stage, mesh, checked(types)),
+                                       mesh, std::move(optimizers), checked(options))),
+        model_(std::move(model)) {
     if constexpr (check_level >= 2) {
       watches_ = std::make_unique<ScopeWatch[]>(parameters().units().size());
       for (std::size_t u = 0; u < parameters().units().size(); ++u) {
@@ -66,104 +66,18 @@ class Module {
     }
     if (engine_->options().poison) detail::clear(*engine_);  // the padding stays NaN
   }
-
-  Module(const Module&) = delete;  // steps and scopes refer to it
-  Module& operator=(const Module&) = delete;
+  ~Module() { engine_.reset(); }  // what is queued refers to the watches
 
   /// That of the tensors of the model's kinds; see ZERO_CHECK_LEVEL.
   static constexpr int check_level = ModelType::check_level;
 
   /// Begins a training step. After weights were set it compares replicas first.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) {
-    if (to_be_compared_) compare_replicas("begin_step");
+    if (to_be_compared_) State::compare_replicas("begin_step");
     return {*this, options};
   }
   /// Begins a forward pass that changes nothing; between training steps.
   Evaluation<Module> evaluate(const EvaluationOptions& options = {}) { return {*this, options}; }
-
-  /// Sets every weight to value(tensor, element). The element counts within the whole tensor, so
-  /// that the weights do not depend on the number of ranks. Not collective.
-  template <class F>
-  void initialize(F value) {
-    settle_to_change("initialize");
-    to_be_compared_ = true;
-    for (const TensorInfo& tensor : parameters().tensors()) {
-      kept().set_weights(tensor,
-                         [&](std::size_t element) -> float { return value(tensor, element); });
-    }
-  }
-  /// The same with the values of one rank, which alone calls `value`: for values that differ from
-  /// rank to rank, such as those of a random generator. A collective.
-  template <class F>
-  void initialize(F value, std::size_t root) {
-    settle_to_change("initialize");
-    to_be_compared_ = true;
-    kept().initialize(value, root);
-  }
-  /// Makes all ranks hold the weights of one: whole weights are those of rank `root` of the world,
-  /// shards those of its replica. What only one rank of a replica holds stays.
-  void broadcast_weights(std::size_t root = 0) {
-    settle_to_change("broadcast_weights");
-    kept().broadcast(root);
-    to_be_compared_ = true;
-  }
-  /// Compares the weights that ranks must hold alike. The first begin_step after weights were set
-  /// does so, and later ones do not.
-  ///
-  /// Errors:  ContractError on every rank, with the first tensor that differs and the ranks.
-  void compare_replicas() { compare_replicas("compare_replicas"); }
-  /// Copies a whole tensor into `out` on every rank; fp32 masters where there are any.
-  ///
-  /// Shape:   out [all elements of the tensor].
-  void read_weights(std::string_view name, std::span<float> out) {
-    kept().read_weights(sized("read_weights", name, out.size()), out);
-  }
-  /// Number k of the optimizer's state per element: for AdamW 0 is the first moment, 1 the second.
-  void read_state(std::string_view name, std::size_t k, std::span<float> out) {
-    kept().read_state(sized("read_state", name, out.size()), k, out);
-  }
-  /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
-  void write_weights(std::string_view name, std::span<const float> in) {
-    engine_->require_live("write_weights");
-    to_be_compared_ = true;
-    kept().set_weights(sized("write_weights", name, in.size()),
-                       [&](std::size_t i) { return in[i]; });
-  }
-  void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
-    engine_->require_live("write_state");
-    kept().set_state(sized("write_state", name, in.size()), k,
-                     [&](std::size_t i) { return in[i]; });
-  }
-  /// Exchanges the weights with their average, on all ranks: evaluation then sees the average, and
-  /// read_weights gives it. The next call gives the weights back, bit for bit; no step begins
-  /// before. A tensor that was never updated has no average and stays.
-  ///
-  /// Moves:   where ranks hold whole weights of a sharded optimizer, each shard to all ranks.
-  void exchange_average() {
-    constexpr bool averages = requires { OptimizerType::average; };
-    static_assert(averages,
-                  "zero: exchange_average() needs an optimizer that averages the weights: give the "
-                  "module zero::Ema<...>{.optimizer = ..., .decay = ...}.");
-    if constexpr (averages) {
-      settle("exchange_average");
-      engine_->note_exchange();
-      const Control& control = engine_->control();
-      kept().exchange(OptimizerType::average,
-                      [&](std::size_t tensor) { return control.counter(tensor) != 0; });
-    }
-  }
-  /// How often a tensor was updated.
-  std::int64_t counter(std::string_view name) { return engine_->control().counter(index(name)); }
-  void set_counter(std::string_view name, std::int64_t count) {
-    settle_to_change("set_counter");
-    engine_->control().set_counter(index(name), count);
-  }
-  /// Training steps that were applied.
-  std::int64_t step() { return engine_->control().step(); }
-  void set_step(std::int64_t step) {
-    settle("set_step");
-    engine_->control().set_step(step);
-  }
 
   /// Freezes, or thaws, every tensor whose full name matches `pattern`, in which '*' stands for any
   /// text: set_frozen("block.0.*", false). Between steps. What is frozen loses its gradient,
@@ -176,13 +90,13 @@ class Module {
   /// Errors:    ContractError if no name matches, and on every rank if ranks differ; then the
   ///            module is as before.
   void set_frozen(std::string_view pattern, bool fixed, std::span<std::byte> memory = {}) {
-    settle_to_change("set_frozen");
+    State::settle_to_change("set_frozen");
     detail::check_new_memory(engine_->options().memory, memory);
     ModuleOptions options = engine_->options();
     options.memory = memory;
     options.programs = engine_->schedules().programs();
     auto next = std::make_unique<Engine>(engine_->schedules().stage(), refrozen(pattern, fixed),
-                                         mesh(), engine_->optimizers(), options);
+                                         this->mesh(), engine_->optimizers(), options);
     if (options.poison) detail::clear(*next);
     detail::move_state(*engine_, *next);
     engine_ = std::move(next);
@@ -196,42 +110,16 @@ class Module {
     return detail::RankMemory<typename Engine::Buffers>::bytes_needed(table, schedules,
                                                                       engine_->control_shape());
   }
-  /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
-  HeldState held_state() {
-    settle_to_change("held_state");
-    return detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
-                              engine_->control());
-  }
-  /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
-  void restore(const HeldState& state) {
-    for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
-    set_step(state.step);
-    if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
-    kept().round_weights();
-    to_be_compared_ = true;
-  }
-
-  /// The loss scale of the next step, and what it keeps; see ModuleOptions::loss_scale.
-  LossScaleState loss_scale() { return engine_->control().loss_scale(); }
-  void set_loss_scale(const LossScaleState& state) {
-    settle("set_loss_scale");
-    engine_->control().set_loss_scale(state);
-  }
-
-  /// Names, shapes and places of everything.
-  const ParameterTable& parameters() const { return engine_->parameters(); }
-  const Mesh<Comm>& mesh() const { return engine_->mesh(); }
-  const Schedule& schedule() const { return engine_->schedules().training(); }
-  const Schedule& evaluation_schedule() const { return engine_->schedules().evaluation(); }
   /// Elements of a tensor that this rank updates; none on a rank whose shard is empty.
   std::size_t owned(std::string_view name) const {
     const TensorInfo& tensor = parameters().find(name);
     const GroupInfo& group = parameters().groups()[tensor.group];
-    const std::size_t part = group.parts == 1 ? 0 : mesh().replicate.rank();
+    const std::size_t part = group.parts == 1 ? 0 : this->mesh().replicate.rank();
     std::size_t sum = 0;
-    group.layout.for_each_piece(mesh().shard.rank() * group.parts + part, [&](const Piece& piece) {
-      if (piece.tensor == tensor.place) sum += piece.count;
-    });
+    group.layout.for_each_piece(this->mesh().shard.rank() * group.parts + part,
+                                [&](const Piece& piece) {
+                                  if (piece.tensor == tensor.place) sum += piece.count;
+                                });
     return sum;
   }
 
@@ -259,11 +147,12 @@ class Module {
   BytesSent predicted_bytes_sent(const Program& program) const {
     const Schedule made =
         make_schedule(engine_->schedules().stage(), parameters().shape(), program);
-    return predict_bytes_sent(parameters(), engine_->control_shape(), made, mesh().shard.size(),
-                              mesh().replicate.size(), mesh().replicate.rank());
+    return predict_bytes_sent(parameters(), engine_->control_shape(), made,
+                              this->mesh().shard.size(), this->mesh().replicate.size(),
+                              this->mesh().replicate.rank());
   }
   /// Bytes that this rank has sent so far, counted by its communicators.
-  Traffic sent() const { return measured_traffic(mesh()); }
+  Traffic sent() const { return measured_traffic(this->mesh()); }
   /// When each step of the schedule ran last, in microseconds, if ModuleOptions::record_spans is
   /// set.
   const std::vector<Span>& spans() {
@@ -278,6 +167,7 @@ class Module {
   friend class TrainingStep<Module>;
   friend class Evaluation<Module>;
   friend class Pass<Module>;
+  using State::engine_, State::to_be_compared_;
 
   static ModuleOptions checked(ModuleOptions options) {
     options.poison = options.poison || check_level >= 2;
@@ -303,44 +193,19 @@ class Module {
       watch.end(left);
     }
   }
-  ParameterTable make_parameters(const StageValue& stage, const Mesh<Comm>& mesh,
-                                 const Precision& types,
-                                 const std::vector<bool>* fixed = nullptr) const {
-    return ParameterTable(model_, mesh.shard.size(), types,
+  static ParameterTable make_parameters(const ModelType& model, const StageValue& stage,
+                                        const Mesh<Comm>& mesh, const Precision& types,
+                                        const std::vector<bool>* fixed = nullptr) {
+    return ParameterTable(model, mesh.shard.size(), types,
                           stage.traits.shards_replicas ? mesh.replicate.size() : 1,
                           stage.whole_below, fixed);
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
     const std::vector<bool> all = detail::refrozen(parameters(), pattern, fixed);
-    return make_parameters(engine_->schedules().stage(), mesh(), parameters().precision(), &all);
+    return make_parameters(model_, engine_->schedules().stage(), this->mesh(),
+                           parameters().precision(), &all);
   }
-  void compare_replicas(const char* call) {
-    settle(call);
-    kept().compare(sums_, call);
-    to_be_compared_ = false;
-  }
-  auto kept() { return detail::kept(*engine_); }
-  void settle(const char* call) {
-    engine_->require_idle(call);
-    engine_->synchronize();
-  }
-  void settle_to_change(const char* call) {
-    engine_->require_live(call);
-    settle(call);
-  }
-  std::size_t index(std::string_view name) const {
-    return static_cast<std::size_t>(&parameters().find(name) - parameters().tensors().data());
-  }
-  const TensorInfo& sized(const char* call, std::string_view name, std::size_t size) {
-    settle(call);
-    const TensorInfo& tensor = parameters().find(name);
-    if (tensor.shape.elements() == size) return tensor;
-    throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
-                        std::to_string(tensor.shape.elements()) + " elements, got " +
-                        std::to_string(size));
-  }
-
   const ScopeWatch* watch(const Step& step) const {
     return watches_ == nullptr ? nullptr : &watches_[step.subject];
   }
@@ -372,7 +237,7 @@ class Module {
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
         using Of = std::remove_cvref_t<decltype(field)>;
         if constexpr (std::is_same_v<Of, Field<Kind<float>, BasicTensor<float, Level>>>) {
-          if (field.member == member) engine_->progress().exclude(tensor);
+          if (field.member == member) this->engine_->progress().exclude(tensor);
         }
         ++tensor;
       });
@@ -381,9 +246,6 @@ class Module {
 
   ModelType model_;
   std::unique_ptr<ScopeWatch[]> watches_;  // [unit] at check level 2
-  std::unique_ptr<Engine> engine_;         // another one after set_frozen
-  std::vector<detail::Checksums> sums_;    // [rank of the world]
-  bool to_be_compared_ = false;            // weights were set
 };
 
 }  // namespace zero

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// ModuleState: what a module keeps between steps, by name. May include all of zero.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+#include <zero/comm/mesh.hpp>
+#include <zero/module/detail/engine.hpp>
+#include <zero/module/detail/held_state.hpp>
+#include <zero/module/detail/kept_state.hpp>
+#include <zero/module/detail/refreeze.hpp>
+
+namespace zero {
+
+/// The part of a Module that reads and sets its weights, optimizer state, counters and loss scale;
+/// it knows nothing of the kinds of units. Between steps only. Collective, unless it says
+/// otherwise.
+template <class OptimizerType, class Comm>
+class ModuleState {
+ public:
+  ModuleState(const ModuleState&) = delete;  // steps and scopes refer to it
+  ModuleState& operator=(const ModuleState&) = delete;
+
+  /// Sets every weight to value(tensor, element). The element counts within the whole tensor, so
+  /// that the weights do not depend on the number of ranks. Not collective.
+  template <class F>
+  void initialize(F value) {
+    settle_to_change("initialize");
+    to_be_compared_ = true;
+    for (const TensorInfo& tensor : parameters().tensors()) {
+      kept().set_weights(tensor,
+                         [&](std::size_t element) -> float { return value(tensor, element); });
+    }
+  }
+  /// The same with the values of one rank, which alone calls `value`: for values that differ from
+  /// rank to rank, such as those of a random generator. A collective.
+  template <class F>
+  void initialize(F value, std::size_t root) {
+    settle_to_change("initialize");
+    to_be_compared_ = true;
+    kept().initialize(value, root);
+  }
+  /// Makes all ranks hold the weights of one: whole weights are those of rank `root` of the world,
+  /// shards those of its replica. What only one rank of a replica holds stays.
+  void broadcast_weights(std::size_t root = 0) {
+    settle_to_change("broadcast_weights");
+    kept().broadcast(root);
+    to_be_compared_ = true;
+  }
+  /// Compares the weights that ranks must hold alike. The first begin_step after weights were set
+  /// does so, and later ones do not.
+  ///
+  /// Errors:  ContractError on every rank, with the first tensor that differs and the ranks.
+  void compare_replicas() { compare_replicas("compare_replicas"); }
+  /// Copies a whole tensor into `out` on every rank; fp32 masters where there are any.
+  ///
+  /// Shape:   out [all elements of the tensor].
+  void read_weights(std::string_view name, std::span<float> out) {
+    kept().read_weights(sized("read_weights", name, out.size()), out);
+  }
+  /// Number k of the optimizer's state per element: for AdamW 0 is the first moment, 1 the second.
+  void read_state(std::string_view name, std::size_t k, std::span<float> out) {
+    kept().read_state(sized("read_state", name, out.size()), k, out);
+  }
+  /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
+  void write_weights(std::string_view name, std::span<const float> in) {
+    engine_->require_live("write_weights");
+    to_be_compared_ = true;
+    kept().set_weights(sized("write_weights", name, in.size()),
+                       [&](std::size_t i) { return in[i]; });
+  }
+  void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
+    engine_->require_live("write_state");
+    kept().set_state(sized("write_state", name, in.size()), k,
+                     [&](std::size_t i) { return in[i]; });
+  }
+  /// Exchanges the weights with their average, on all ranks: evaluation then sees the average, and
+  /// read_weights gives it. The next call gives the weights back, bit for bit; no step begins
+  /// before. A tensor that was never updated has no average and stays.
+  ///
+  /// Moves:   where ranks hold whole weights of a sharded optimizer, each shard to all ranks.
+  void exchange_average() {
+    constexpr bool averages = requires { OptimizerType::average; };
+    static_assert(averages,
+                  "zero: exchange_average() needs an optimizer that averages the weights: give the "
+                  "module zero::Ema<...>{.optimizer = ..., .decay = ...}.");
+    if constexpr (averages) {
+      settle("exchange_average");
+      engine_->note_exchange();
+      const Control& control = engine_->control();
+      kept().exchange(OptimizerType::average,
+                      [&](std::size_t tensor) { return control.counter(tensor) != 0; });
+    }
+  }
+  /// How often a tensor was updated.
+  std::int64_t counter(std::string_view name) { return engine_->control().counter(index(name)); }
+  void set_counter(std::string_view name, std::int64_t count) {
+    settle_to_change("set_counter");
+    engine_->control().set_counter(index(name), count);
+  }
+  /// Training steps that were applied.
+  std::int64_t step() { return engine_->control().step(); }
+  void set_step(std::int64_t step) {
+    settle("set_step");
+    engine_->control().set_step(step);
+  }
+
+  /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
+  HeldState held_state() {
+    settle_to_change("held_state");
+    return detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
+                              engine_->control());
+  }
+  /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
+  void restore(const HeldState& state) {
+    for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
+    set_step(state.step);
+    if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
+    kept().round_weights();
+    to_be_compared_ = true;
+  }
+
+  /// The loss scale of the next step, and what it keeps; see ModuleOptions::loss_scale.
+  LossScaleState loss_scale() { return engine_->control().loss_scale(); }
+  void set_loss_scale(const LossScaleState& state) {
+    settle("set_loss_scale");
+    engine_->control().set_loss_scale(state);
+  }
+
+  /// Names, shapes and places of everything.
+  const ParameterTable& parameters() const { return engine_->parameters(); }
+  const Mesh<Comm>& mesh() const { return engine_->mesh(); }
+  const Schedule& schedule() const { return engine_->schedules().training(); }
+  const Schedule& evaluation_schedule() const { return engine_->schedules().evaluation(); }
+
+ protected:
+  using Engine = detail::Engine<OptimizerType, Comm>;
+  explicit ModuleState(std::unique_ptr<Engine> engine)
+      : engine_(std::move(engine)), sums_(engine_->mesh().world.size()) {}
+  ~ModuleState() = default;
+
+  void compare_replicas(const char* call) {
+    settle(call);
+    kept().compare(sums_, call);
+    to_be_compared_ = false;
+  }
+  auto kept() { return detail::kept(*engine_); }
+  void settle(const char* call) {
+    engine_->require_idle(call);
+    engine_->synchronize();
+  }
+  void settle_to_change(const char* call) {
+    engine_->require_live(call);
+    settle(call);
+  }
+  std::size_t index(std::string_view name) const {
+    return static_cast<std::size_t>(&parameters().find(name) - parameters().tensors().data());
+  }
+  const TensorInfo& sized(const char* call, std::string_view name, std::size_t size) {
+    settle(call);
+    const TensorInfo& tensor = parameters().find(name);
+    if (tensor.shape.elements() == size) return tensor;
+    throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
+                        std::to_string(tensor.shape.elements()) + " elements, got " +
+                        std::to_string(size));
+  }
+
+  std::unique_ptr<Engine> engine_;  // another one after Module::set_frozen
+  bool to_be_compared_ = false;     // weights were set
+
+ private:
+  std::vector<detail::Checksums> sums_;  // [rank of the world]
+};
+
+}  // namespace zero
