@@ -21,6 +21,12 @@ void* operator new(std::size_t bytes) {
   if (void* pointer = std::malloc(bytes == 0 ? 1 : bytes)) return pointer;
   throw std::bad_alloc();
 }
+// A sanitizer has these of its own, which would not call the others.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) { return nullptr; }
+}
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
@@ -32,7 +38,6 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   }
   throw std::bad_alloc();
 }
-// A sanitizer has one of its own, which would not call the other.
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   try {
     return operator new(bytes, alignment);
