@@ -75,7 +75,8 @@ void check_formula(std::size_t whole, std::size_t over_ranks, std::size_t param_
     BOOST_TEST(bytes.weights + bytes.gradients + bytes.optimizer ==
                whole * elements + over_ranks * elements / world);
     BOOST_TEST(bytes.slots == (param_slots * sizeof(T) + gradient_slots * sizeof(float)) * layer);
-    BOOST_TEST(bytes.control <= 8 * (7 + 6 * units + world));
+    BOOST_TEST(bytes.control <=
+               1024 + (96 + sizeof(zero::AdamW::Coefficients)) * (units + 1) + 8 * world);
   }
 }
 

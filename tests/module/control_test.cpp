@@ -22,13 +22,13 @@ class World {
  public:
   explicit World(std::size_t ranks, const zero::LossScale& scaling = zero::LossScale::fixed(1),
                  double order = 2) {
-    const zero::ControlShape shape{units, tensors, ranks, order};
-    blocks_.assign(ranks,
-                   std::vector<double>(shape.block(), 7));  // what was there before does not count
-    norms_.assign(ranks, std::vector<double>(groups, 7));
+    const zero::ControlShape shape{units, tensors, ranks, order, {}, groups};
+    memory_.assign(ranks, std::vector<std::byte>(Control::bytes(shape)));
     controls_.reserve(ranks);
-    for (std::size_t r = 0; r < ranks; ++r)
-      controls_.emplace_back(blocks_[r], norms_[r], shape, scaling);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      controls_.emplace_back(memory_[r], shape, scaling);
+      for (double& x : controls_[r].block()) x = 7;  // what was there before does not count
+    }
   }
   Control& operator[](std::size_t rank) { return controls_[rank]; }
   std::size_t size() const { return controls_.size(); }
@@ -51,7 +51,7 @@ class World {
     decide();
   }
   void decide(std::size_t contributors = ~std::size_t{0}, std::size_t failed = ~std::size_t{0}) {
-    std::vector<double> sum(blocks_[0].size(), 0);
+    std::vector<double> sum(controls_[0].block().size(), 0);
     for (std::size_t r = 0; r < size(); ++r) {
       controls_[r].pack(r, r < contributors, r == failed);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += controls_[r].block()[i];
@@ -64,7 +64,7 @@ class World {
   }
 
  private:
-  std::vector<std::vector<double>> blocks_, norms_;
+  std::vector<std::vector<std::byte>> memory_;
   std::vector<Control> controls_;
 };
 

@@ -95,20 +95,20 @@ class Rig {
         slots_(sizes(schedule, table)),
         memory_(needed()),
         arena_(memory_.data(), memory_.size() * sizeof(Block)),
-        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), 0,
-                 zero::detail::control_shape(table, mesh.world.size(), options_)),
-        control_(buffers_.control_block(), buffers_.norms(),
-                 zero::detail::control_shape(table, mesh.world.size(), options_)),
+        buffers_(arena_, table, schedule, slots_, mesh.shard.rank(), 0, shape()),
+        control_(buffers_.control(), shape()),
         activations_(extent(schedule, Space::activations)),
         events_(schedule.steps.size()),
         streams_(options_),
         optimizers_(grid::adam, table),
-        runner_(table_, mesh_, buffers_, control_, streams_, optimizers_, options_),
+        runner_(table_, mesh_, buffers_, control_, streams_, options_),
         executor_(schedule_, runner_) {
     initialize();
     for (std::size_t t = 0; t < table.tensors().size(); ++t) control_.has_gradient(t);
     runner_.begin(schedule_, events_);
+    zero::detail::list_ranges(control_, table, true, streams_);
     control_.finish(static_cast<double>(mesh.world.size()), 0.5);
+    optimizers_.set_coefficients(control_, table, {});
   }
 
   Bits train() {
@@ -145,15 +145,18 @@ class Rig {
     slots.include(schedule, table);
     return slots;
   }
+  zero::ControlShape shape() const {
+    return zero::detail::control_shape<zero::AdamW>(table_, mesh_.world.size(), options_);
+  }
   std::size_t needed() const {
     zero::Arena counter;
-    Buffers(counter, table_, schedule_, slots_, 0, 0,
-            zero::detail::control_shape(table_, mesh_.world.size(), options_));
+    Buffers(counter, table_, schedule_, slots_, 0, 0, shape());
     return (counter.used() + sizeof(Block) - 1) / sizeof(Block);
   }
   void initialize() {
     for (const zero::TensorInfo& tensor : table_.tensors()) {
-      zero::detail::KeptState<Comm, Buffers>(table_, mesh_, buffers_, schedule_)
+      zero::detail::KeptState<Comm, Buffers, zero::detail::HostStreams>(table_, mesh_, buffers_,
+                                                                        schedule_, streams_)
           .set_weights(tensor, [&](std::size_t i) { return grid::initial_weight(tensor, i); });
     }
   }

@@ -12,7 +12,7 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
 #include <zero/module/buffers.hpp>
-#include <zero/module/control_block.hpp>
+#include <zero/module/control.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/policy/make_schedule.hpp>
 #include <zero/schedule/cost.hpp>
@@ -26,7 +26,7 @@ struct BytesHeld {
   std::size_t optimizer = 0;  // fp32 masters where weights are narrower, and moments
   std::size_t slots = 0;      // for whole units while they compute, and their gradients
   std::size_t staging = 0;    // for what is sent in another type than it is held
-  std::size_t control = 0;    // norm and agreement
+  std::size_t control = 0;    // norm, agreement, and what the optimizer makes of each tensor
   constexpr std::size_t total() const {
     return weights + gradients + optimizer + slots + staging + control;
   }
@@ -91,7 +91,7 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
   most.gradients = footprint(any, accumulate, ranks, parts)[Space::grads_shard];
   (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads);
   most.staging = sum(staging);
-  most.control = sizeof(double) * (groups.size() + control.block());
+  most.control = Control::bytes(control);
   return most;
 }
 

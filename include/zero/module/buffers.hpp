@@ -11,7 +11,7 @@
 #include <vector>
 #include <zero/base/array.hpp>
 #include <zero/device/memory.hpp>
-#include <zero/module/control_block.hpp>
+#include <zero/module/control.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -142,8 +142,7 @@ class Buffers {
     for (std::size_t s = 0; s < stream_count; ++s) {
       staging_[s] = take(arena, MemoryKind::staging, slots.staging[s]);
     }
-    block_size_ = control.block();
-    control_ = arena.take<double>(MemoryKind::control, block_size_ + groups);
+    control_ = arena.take<std::byte>(MemoryKind::control, Control::bytes(control));
   }
 
   const Group& group(std::size_t g) const { return groups_[g]; }
@@ -158,8 +157,8 @@ class Buffers {
   Array staging(StreamId stream, std::size_t count, DataType type) const {
     return {staging_[static_cast<std::size_t>(stream)], count, type};
   }
-  std::span<double> control_block() const { return control_.first(block_size_); }
-  std::span<double> norms() const { return control_.subspan(block_size_); }
+  /// The live copy of Control.
+  std::span<std::byte> control() const { return control_; }
   std::size_t slots() const { return whole_.size(); }
   std::size_t gradient_slots() const { return gradients_.size(); }
 
@@ -176,8 +175,7 @@ class Buffers {
   std::vector<Group> groups_;
   std::vector<std::byte*> whole_, gradients_;  // [slot]
   std::array<std::byte*, stream_count> staging_ = {};
-  std::span<double> control_;  // the block that ranks sum, then the norms of groups
-  std::size_t block_size_ = 0;
+  std::span<std::byte> control_;
 };
 
 }  // namespace zero

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The size of what all ranks sum once per step. Includes optim/norm.hpp only.
+// The size of what decides a step: what all ranks sum, and what a rank keeps for it. May include
+// optim/ and layout/.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -9,9 +10,9 @@
 
 namespace zero {
 
-/// What the block of Control depends on; the same on all ranks.
+/// What the memory of Control depends on; the same on all ranks.
 ///
-/// The block holds a head, the norm, the sums and squares of what each unit the
+/// The block holds a head, the norm, the sums and squares of what each unit and the
 /// optimizer say, and which tensors have a gradient. Of a further axis only the head and the norm
 /// are summed, in the same memory.
 struct ControlShape {
@@ -20,11 +21,15 @@ struct ControlShape {
   std::size_t units = 0, tensors = 0, ranks = 1;
   double norm = 2;                  // its order; unless 2, each rank has a place for its part
   std::vector<std::size_t> axes{};  // ranks of each further axis
+  std::size_t groups = 0;
+  std::size_t coefficient_bytes = 0;  // of an optimizer, for one tensor
 
+  /// Notes of what ran: of each unit in each direction, and of the optimizer.
+  std::size_t traces() const { return 2 * units + 1; }
   std::size_t parts(std::size_t of_ranks) const { return norm == 2 ? 1 : of_ranks; }
   /// Numbers in the block: a multiple of the ranks, so that each sums an equal part.
   std::size_t world_block() const {
-    return round_up(head + parts(ranks) + 2 * (2 * units + 1) + tensors, ranks);
+    return round_up(head + parts(ranks) + 2 * traces() + tensors, ranks);
   }
   std::size_t axis_block(std::size_t axis) const {
     return round_up(head + parts(axes[axis]), axes[axis]);

@@ -50,6 +50,8 @@ class Module : public ModuleState<OptimizerType, Comm> {
 
  public:
   using State::parameters;
+  /// On which units compute.
+  using Stream = typename Comm::Stream;
 
   /// `types` may be any that have the `compute` and `accumulate` of T.
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
@@ -107,8 +109,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
     options.programs = engine_->schedules().programs();
     const ParameterTable table = refrozen(pattern, fixed);
     const detail::Schedules schedules(engine_->schedules().stage(), table, options);
-    return detail::RankMemory<typename Engine::Buffers>::bytes_needed(table, schedules,
-                                                                      engine_->control_shape());
+    return detail::rank_bytes<typename Engine::Buffers>(
+        table, schedules,
+        detail::control_shape<OptimizerType>(table, this->mesh(), engine_->options()));
   }
   /// Elements of a tensor that this rank updates; none on a rank whose shard is empty.
   std::size_t owned(std::string_view name) const {

@@ -62,8 +62,9 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
                              StageType::traits.shards_replicas ? replicas : 1,
                              StageType::whole_below());
   const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::RankMemory<Buffers<detail::optimizer_of<Optimizers>::states>>::bytes_needed(
-      table, schedules, detail::control_shape(table, ranks, options));
+  return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
+      table, schedules,
+      detail::control_shape<detail::optimizer_of<Optimizers>>(table, ranks, options));
 }
 /// The same for the mesh of a module, which may have further axes.
 template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
@@ -73,8 +74,9 @@ std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh, const O
                              StageType::traits.shards_replicas ? mesh.replicate.size() : 1,
                              StageType::whole_below());
   const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::RankMemory<Buffers<detail::optimizer_of<Optimizers>::states>>::bytes_needed(
-      table, schedules, detail::control_shape(table, mesh, options));
+  return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
+      table, schedules,
+      detail::control_shape<detail::optimizer_of<Optimizers>>(table, mesh, options));
 }
 template <class StageType, Precision Types, class ModelType, class RanksOrMesh, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, const RanksOrMesh& ranks,

@@ -83,7 +83,7 @@ class UnitScope {
   }
 
   /// The stream on which this unit computes: where UserCode::on_stream work is enqueued.
-  HostStream& stream() const { return module_.engine_->streams()[step_.stream]; }
+  typename Module::Stream& stream() const { return module_.engine_->streams()[step_.stream]; }
 
  private:
   Module& module_;

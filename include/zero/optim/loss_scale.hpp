@@ -3,11 +3,11 @@
 // LossScale: by what a loss is multiplied, and how that follows overflows. May include base/.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <zero/base/error.hpp>
+#include <zero/base/host_device.hpp>
 
 namespace zero {
 
@@ -39,21 +39,23 @@ struct LossScale {
     return {.initial = scale, .floor = 0, .growth = 1, .backoff = 1};
   }
 
-  constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
+  ZERO_HOST_DEVICE constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
   constexpr LossScaleState begin() const { return {.scale = initial}; }
-  constexpr LossScaleState after_good_step(LossScaleState state) const {
+  ZERO_HOST_DEVICE constexpr LossScaleState after_good_step(LossScaleState state) const {
     if (is_fixed() || ++state.good_steps < growth_interval) return state;
     const double grown = state.scale * growth;
     return {.scale = grown <= largest ? grown : state.scale};
   }
   /// Whether one more overflow is an error.
-  constexpr bool at_floor(const LossScaleState& state) const {
+  ZERO_HOST_DEVICE constexpr bool at_floor(const LossScaleState& state) const {
     return state.overflows + 1 >= hysteresis && state.scale <= floor;
   }
-  constexpr LossScaleState after_overflow(LossScaleState state) const {
+  ZERO_HOST_DEVICE constexpr LossScaleState after_overflow(LossScaleState state) const {
     if (is_fixed()) return state;
     state.good_steps = 0;
-    if (++state.overflows >= hysteresis) state.scale = std::max(state.scale * backoff, floor);
+    if (++state.overflows < hysteresis) return state;
+    state.scale *= backoff;
+    if (state.scale < floor) state.scale = floor;
     return state;
   }
 

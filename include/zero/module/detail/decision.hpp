@@ -4,9 +4,11 @@
 // anything below module/.
 #pragma once
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+#include <zero/base/array.hpp>
 #include <zero/base/error.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/control.hpp>
@@ -15,18 +17,47 @@
 
 namespace zero::detail {
 
-inline ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
-                                  const ModuleOptions& options,
-                                  std::vector<std::size_t> axes = {}) {
-  return {parameters.units().size(), parameters.tensors().size(), world_size, options.norm,
-          std::move(axes)};
+template <class Optimizer>
+ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
+                           const ModuleOptions& options, std::vector<std::size_t> axes = {}) {
+  return {.units = parameters.units().size(),
+          .tensors = parameters.tensors().size(),
+          .ranks = world_size,
+          .norm = options.norm,
+          .axes = std::move(axes),
+          .groups = parameters.groups().size(),
+          .coefficient_bytes = sizeof(typename Optimizer::Coefficients)};
 }
-template <class Comm>
+template <class Optimizer, class Comm>
 ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& mesh,
                            const ModuleOptions& options) {
   std::vector<std::size_t> axes;
   for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
-  return control_shape(parameters, mesh.world.size(), options, std::move(axes));
+  return control_shape<Optimizer>(parameters, mesh.world.size(), options, std::move(axes));
+}
+
+/// Tells Control where the tensors lie: for what walks over a group without its layout. What is
+/// replicated along further axes counts in the norm on their first ranks only.
+template <class Streams>
+void list_ranges(Control& control, const ParameterTable& parameters, bool first_of_axes,
+                 Streams& streams) {
+  for (const GroupInfo& group : parameters.groups()) {
+    for (std::size_t place = 0; place < group.tensors.size(); ++place) {
+      const std::size_t tensor = group.tensors[place];
+      const bool counts = !parameters.tensors()[tensor].replicated || first_of_axes;
+      control.add_range({group.layout.tensor_offset(place), group.layout.tensor_size(place),
+                         static_cast<std::uint32_t>(tensor), counts ? 1U : 0U},
+                        place == 0);
+    }
+  }
+  const auto floats = [](std::byte* data, const ControlView& view) {
+    return Array(data, view.mirrored_bytes() / sizeof(float), DataType::fp32);
+  };
+  const Array staged = floats(control.staged_bytes(), control.live());
+  streams.write(floats(control.live_bytes(), control.live()),
+                [&](const Array& part, std::size_t begin) {
+                  std::memcpy(part.data, staged.part(begin, part.count).data, part.bytes());
+                });
 }
 
 /// Throws, on every rank alike, what a step was not applied for; a step that was skipped is no

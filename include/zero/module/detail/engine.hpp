@@ -13,7 +13,9 @@
 #include <vector>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/decision.hpp>
+#include <zero/module/detail/host_work.hpp>
 #include <zero/module/detail/kept_state.hpp>
+#include <zero/module/detail/on_device.hpp>
 #include <zero/module/detail/optimizers.hpp>
 #include <zero/module/detail/progress.hpp>
 #include <zero/module/detail/rank_memory.hpp>
@@ -29,7 +31,10 @@ class Engine {
  public:
   using Buffers = zero::Buffers<Optimizer::states>;
   using Runner = detail::Runner<Optimizer, Comm>;
-  using Kept = KeptState<Comm, Buffers>;
+  using Device = OnDevice<typename Comm::Stream>;
+  using Streams = typename Device::Streams;
+  using Memory = RankMemory<Buffers, typename Device::Memory, typename Device::Staged>;
+  using Kept = KeptState<Comm, Buffers, Streams>;
   static constexpr std::size_t states = Optimizer::states;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
@@ -39,20 +44,26 @@ class Engine {
         optimizers_(std::move(optimizers), parameters_),
         options_(options),
         schedules_(stage, parameters_, options),
-        control_shape_(detail::control_shape(parameters_, mesh_, options_)),
+        control_shape_(detail::control_shape<Optimizer>(parameters_, mesh_, options_)),
         memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.replicate.rank(), control_shape_,
                 options_),
-        control_(memory_.buffers().control_block(), memory_.buffers().norms(), control_shape_,
-                 options_.loss_scale),
+        control_(memory_.buffers().control(), control_shape_, options_.loss_scale,
+                 memory_.staged()),
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.most_steps()),
         streams_(options_),
-        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, optimizers_, options_),
+        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, options_),
         training_(schedules_.training(), runner_),
         evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_, schedules_),
         hashes_(mesh_.world.size()) {
     options_.programs = {};  // Schedules has them
+    if (!Device::is_host) options_.user_code = UserCode::on_stream;
+    // Bytes of ones are NaN in every type.
+    streams_.fill_now(memory_.block(), options_.poison ? 0xFF : 0, memory_.arena().used());
+    const std::span<std::byte> control = memory_.buffers().control();
+    streams_.fill_now(control.data(), 0, control.size());
+    list_ranges(control_, parameters_, mesh_.first_of_axes(), streams_);
     check_mesh(mesh_, stage.traits);
     compare_across_ranks(mesh_.world, schedules_.hash(options_.rounding_seed));
   }
@@ -177,6 +188,8 @@ class Engine {
     std::exception_ptr no_settings;
     try {
       settings = optimizers_.settings(control_.step());
+      optimizers_.set_coefficients(control_, parameters_,
+                                   RandomBits{}.with(options_.rounding_seed));
     } catch (...) {  // of a function of the user's: all ranks skip the step
       no_settings = std::current_exception();
       control_.fail();
@@ -215,7 +228,7 @@ class Engine {
     phase_of_events_ = Phase::idle;
   }
   void require_idle(const char* call) const {
-    if (broken_ || runner_.update_failed()) {
+    if (broken_) {
       throw ContractError(std::string("zero: ") + call +
                           ": an earlier step failed in the middle of its updates, so the "
                           "parameters are torn; load them again into a new module");
@@ -238,11 +251,11 @@ class Engine {
   const Schedules& schedules() const { return schedules_; }
   const Groups<Optimizer>& optimizers() const { return optimizers_.groups(); }
   const ModuleOptions& options() const { return options_; }
-  const RankMemory<Buffers>& memory() const { return memory_; }
+  const Memory& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
   Control& control() { return control_; }
   const ControlShape& control_shape() const { return control_shape_; }
-  HostStreams& streams() { return streams_; }
+  Streams& streams() { return streams_; }
   const Runner& runner() const { return runner_; }
 
  private:
@@ -252,7 +265,8 @@ class Engine {
   void rethrow_failure() {
     if (failure_) std::rethrow_exception(failure_);
   }
-  std::uint64_t begin(Phase phase, const Schedule& schedule, std::span<HostEvent> events) {
+  std::uint64_t begin(Phase phase, const Schedule& schedule,
+                      std::span<typename Device::Event> events) {
     if (options_.record_spans) streams_.synchronize();  // the last execution still notes its spans
     runner_.begin(schedule, events);
     phase_ = phase_of_events_ = phase;
@@ -279,10 +293,10 @@ class Engine {
   ModuleOptions options_;
   Schedules schedules_;
   ControlShape control_shape_;
-  RankMemory<Buffers> memory_;
+  Memory memory_;
   Control control_;
-  std::vector<HostEvent> training_events_, evaluation_events_;
-  HostStreams streams_;  // after what its queued work refers to: its destruction ends that work
+  std::vector<typename Device::Event> training_events_, evaluation_events_;
+  Streams streams_;  // after what its queued work refers to: its destruction ends that work
   Runner runner_;
   Executor<Runner> training_, evaluation_;
   Progress progress_;

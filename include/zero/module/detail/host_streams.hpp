@@ -3,6 +3,8 @@
 // The streams of a schedule on a host device. May include device/ and schedule/.
 #pragma once
 #include <cstddef>
+#include <cstring>
+#include <zero/base/array.hpp>
 #include <zero/device/host_stream.hpp>
 #include <zero/module/options.hpp>
 #include <zero/schedule/step.hpp>
@@ -49,6 +51,25 @@ class HostStreams {
       check();
     } catch (...) { return true; }
     return false;
+  }
+
+  // Access of the host to arrays while nothing runs; what is called may see them in several parts.
+  /// Fills bytes of the device.
+  void fill_now(void* data, int byte, std::size_t bytes) { std::memset(data, byte, bytes); }
+  /// Calls f(part of the array, where it begins), which only reads.
+  template <class F>
+  void read(const Array& array, F f) {
+    f(array, std::size_t{0});
+  }
+  /// The same for f that writes every element.
+  template <class F>
+  void write(const Array& array, F f) {
+    f(array, std::size_t{0});
+  }
+  /// Calls f(part of one, the same part of the other), which may change both.
+  template <class F>
+  void change(const Array& one, const Array& other, F f) {
+    f(one, other);
   }
 
  private:

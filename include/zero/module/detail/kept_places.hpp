@@ -15,11 +15,12 @@
 namespace zero::detail {
 
 /// Reads and writes the elements of whole tensors in buffers of which each rank holds a part.
-template <class Comm>
+template <class Comm, class Streams>
 class KeptPlaces {
  public:
-  KeptPlaces(const ParameterTable& parameters, const Mesh<Comm>& mesh, const Schedule& schedule)
-      : parameters_(parameters), mesh_(mesh), schedule_(schedule) {}
+  KeptPlaces(const ParameterTable& parameters, const Mesh<Comm>& mesh, const Schedule& schedule,
+             Streams& streams)
+      : parameters_(parameters), mesh_(mesh), schedule_(schedule), streams_(streams) {}
 
  protected:
   /// How much of a group a buffer holds: all, the shard, or the part that this rank updates.
@@ -36,13 +37,17 @@ class KeptPlaces {
   template <class F>
   void set(const TensorInfo& tensor, const Array& array, Held held, F value, std::size_t begin = 0,
            std::size_t end = ~std::size_t{0}) {
-    with_type(array.type, [&]<class T>() {
-      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-        const std::size_t first = std::max(begin, piece.tensor_begin);
-        const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
-        for (std::size_t i = first; i < last; ++i) {
-          array.as<T>()[at + (i - piece.tensor_begin)] = from_float<T>(value(i));
-        }
+    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+      const std::size_t first = std::max(begin, piece.tensor_begin);
+      const std::size_t last = std::min(end, piece.tensor_begin + piece.count);
+      if (first >= last) return;
+      const Array part = array.part(at + (first - piece.tensor_begin), last - first);
+      streams_.write(part, [&](const Array& to, std::size_t from) {
+        with_type(to.type, [&]<class T>() {
+          for (std::size_t i = 0; i < to.count; ++i) {
+            to.as<T>()[i] = from_float<T>(value(first + from + i));
+          }
+        });
       });
     });
   }
@@ -70,7 +75,9 @@ class KeptPlaces {
   }
   void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
     for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-      cast(array.part(at, piece.count), Array(out.data() + piece.tensor_begin, piece.count));
+      streams_.read(array.part(at, piece.count), [&](const Array& from, std::size_t begin) {
+        cast(from, Array(out.data() + piece.tensor_begin + begin, from.count));
+      });
     });
     if (held == Held::whole) return;
     const GroupInfo& group = parameters_.groups()[tensor.group];
@@ -92,6 +99,7 @@ class KeptPlaces {
   const ParameterTable& parameters_;
   const Mesh<Comm>& mesh_;
   const Schedule& schedule_;
+  Streams& streams_;
 };
 
 }  // namespace zero::detail

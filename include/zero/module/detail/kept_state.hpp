@@ -23,17 +23,17 @@
 namespace zero::detail {
 
 /// Reads and writes whole tensors whose elements lie on many ranks.
-template <class Comm, class Buffers>
-class KeptState : private KeptPlaces<Comm> {
-  using Base = KeptPlaces<Comm>;
+template <class Comm, class Buffers, class Streams>
+class KeptState : private KeptPlaces<Comm, Streams> {
+  using Base = KeptPlaces<Comm, Streams>;
   using Held = typename Base::Held;
   using Base::for_each_piece, Base::params_held, Base::read, Base::set, Base::state_held;
-  using Base::mesh_, Base::parameters_, Base::schedule_;
+  using Base::mesh_, Base::parameters_, Base::schedule_, Base::streams_;
 
  public:
   KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
-            const Schedule& schedule)
-      : Base(parameters, mesh, schedule), buffers_(buffers) {}
+            const Schedule& schedule, Streams& streams)
+      : Base(parameters, mesh, schedule, streams), buffers_(buffers) {}
 
   /// Sets each weight of [begin, end) to value(element), and the masters with them. What is
   /// narrower is rounded to nearest.
@@ -56,10 +56,12 @@ class KeptState : private KeptPlaces<Comm> {
       const Array& params = buffers_.group(g).params;
       with_type(parameters_.groups()[g].types.gather, [&]<class Wire>() {
         if (params.type == data_type<Wire>) return;
-        for (std::size_t i = 0; i < params.count; ++i) {
-          float& x = params.as<float>()[i];  // all that is gathered narrower computes in fp32
-          x = to_float(from_float<Wire>(x));
-        }
+        streams_.change(params, params, [](const Array& part, const Array&) {
+          for (std::size_t i = 0; i < part.count; ++i) {
+            float& x = part.as<float>()[i];  // all that is gathered narrower computes in fp32
+            x = to_float(from_float<Wire>(x));
+          }
+        });
       });
     }
   }
@@ -123,10 +125,11 @@ class KeptState : private KeptPlaces<Comm> {
     const std::size_t replica = root / mesh_.shard.size();
     const auto send = [&](const Array& values, Held held, const Label& label) {
       with_type(values.type, [&]<class Number>() {
+        Number* const data = values.as<Number>();
         if (held == Held::whole) {
-          mesh_.world.broadcast(values.as<Number>(), values.count, root, label);
+          mesh_.world.broadcast(stream(), data, values.count, root, label);
         } else if (held == Held::shard) {
-          mesh_.replicate.broadcast(values.as<Number>(), values.count, replica, label);
+          mesh_.replicate.broadcast(stream(), data, values.count, replica, label);
         }
       });
     };
@@ -138,14 +141,18 @@ class KeptState : private KeptPlaces<Comm> {
       if (!info.types.has_master() || info.frozen) continue;
       send(group.master, state_held(), label);
       // The root may not have these masters: those that do not fit its weights follow them.
-      with_type(group.own.type, [&]<class Own>() {
-        for (std::size_t i = 0; i < group.master.count; ++i) {
-          const float weight = to_float(group.own.template as<Own>()[i]);
-          float& master = group.master.template as<float>()[i];
-          if (rounded(g, master) != weight) master = weight;
-        }
+      stream().synchronize();
+      streams_.change(group.own, group.master, [&](const Array& own, const Array& masters) {
+        with_type(own.type, [&]<class Own>() {
+          for (std::size_t i = 0; i < own.count; ++i) {
+            const float weight = to_float(own.as<Own>()[i]);
+            float& master = masters.as<float>()[i];
+            if (rounded(g, master) != weight) master = weight;
+          }
+        });
       });
     }
+    stream().synchronize();
   }
 
   /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are
@@ -163,6 +170,8 @@ class KeptState : private KeptPlaces<Comm> {
   }
 
  private:
+  auto& stream() { return streams_[StreamId::gather]; }
+
   /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
   /// publish.
   void exchange(const TensorInfo& tensor, std::size_t k) {
@@ -174,10 +183,10 @@ class KeptState : private KeptPlaces<Comm> {
                           "would round; keep moments in fp32");
     }
     const bool refreshes = parameters_.groups()[tensor.group].types.has_master();
-    with_type(weights.type, [&]<class Number>() {
-      this->for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
-        Number* const from = weights.as<Number>() + at;
-        std::swap_ranges(from, from + piece.count, other.as<Number>() + at);
+    for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+      const Array from = weights.part(at, piece.count), to = other.part(at, piece.count);
+      streams_.change(from, to, [](const Array& a, const Array& b) {
+        std::swap_ranges(a.data, a.data + a.bytes(), b.data);
       });
     });
     if (!refreshes) return;
@@ -193,12 +202,14 @@ class KeptState : private KeptPlaces<Comm> {
   /// Makes weights that compute of the masters.
   void refresh(std::size_t g, std::size_t begin, std::size_t count) const {
     const auto& group = buffers_.group(g);
-    with_type(group.own.type, [&]<class Own>() {
-      for (std::size_t i = begin; i < begin + count; ++i) {
-        group.own.template as<Own>()[i] =
-            from_float<Own>(rounded(g, group.master.template as<float>()[i]));
-      }
-    });
+    const auto refresh_part = [&](const Array& own, const Array& masters) {
+      with_type(own.type, [&]<class Own>() {
+        for (std::size_t i = 0; i < own.count; ++i) {
+          own.as<Own>()[i] = from_float<Own>(rounded(g, masters.as<float>()[i]));
+        }
+      });
+    };
+    streams_.change(group.own.part(begin, count), group.master.part(begin, count), refresh_part);
   }
   /// Refreshes what ranks hold of a group beyond what they update. A collective.
   void publish(std::size_t g) {
@@ -211,12 +222,14 @@ class KeptState : private KeptPlaces<Comm> {
       Number* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
       if (state_held() == Held::part) {
         const std::size_t count = info.layout.shard();
-        mesh_.replicate.all_gather(shard + mesh_.replicate.rank() * count, shard, count, label);
+        mesh_.replicate.all_gather(stream(), shard + mesh_.replicate.rank() * count, shard, count,
+                                   label);
       }
       if (whole && state_held() != Held::whole) {
-        mesh_.shard.all_gather(shard, all, info.shard(), label);
+        mesh_.shard.all_gather(stream(), shard, all, info.shard(), label);
       }
     });
+    stream().synchronize();
   }
 
   /// Whether ranks hold anything alike: whole weights, or the shards of replicas.
@@ -234,12 +247,14 @@ class KeptState : private KeptPlaces<Comm> {
     const auto mix = [&](const Array& values, Held held) {
       if (held == Held::part) return;  // nobody else has it
       std::uint64_t& sum = sums[held == Held::shard ? 1 : 0];
-      with_type(values.type, [&]<class Number>() {
-        this->for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
-          for (std::size_t i = at; i < at + piece.count; ++i) {
-            const auto bits = std::bit_cast<std::uint32_t>(to_float(values.as<Number>()[i]));
-            sum = (sum ^ bits) * 0x100000001b3U + 1;
-          }
+      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+        streams_.read(values.part(at, piece.count), [&](const Array& part, std::size_t) {
+          with_type(part.type, [&]<class Number>() {
+            for (std::size_t i = 0; i < part.count; ++i) {
+              const auto bits = std::bit_cast<std::uint32_t>(to_float(part.as<Number>()[i]));
+              sum = (sum ^ bits) * 0x100000001b3U + 1;
+            }
+          });
         });
       });
     };

@@ -4,48 +4,40 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <zero/device/memory.hpp>
 #include <zero/module/buffers.hpp>
+#include <zero/module/control.hpp>
 #include <zero/module/detail/schedules.hpp>
 #include <zero/module/options.hpp>
 
 namespace zero::detail {
 
-/// Counts, obtains, fills with zeros and cuts up the memory of a module: plan, bytes, bind.
+/// Bytes of all buffers of a rank; the same on every rank.
 template <class Buffers>
-class RankMemory {
+std::size_t rank_bytes(const ParameterTable& parameters, const Schedules& schedules,
+                       const ControlShape& control) {
+  Arena counter;
+  Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, 0, control);
+  return counter.used();
+}
+
+/// A block of memory that is returned in the end, unless it is the caller's.
+template <class Memory>
+class Block {
  public:
-  /// Bytes of all buffers of a rank; the same on every rank.
-  static std::size_t bytes_needed(const ParameterTable& parameters, const Schedules& schedules,
-                                  const ControlShape& control) {
-    Arena counter;
-    Buffers(counter, parameters, schedules.training(), schedules.slots(), 0, 0, control);
-    return counter.used();
+  Block(std::size_t bytes, std::span<std::byte> given)
+      : bytes_(bytes),
+        owned_(given.empty()),
+        data_(owned_ ? memory_.allocate(bytes, memory_alignment) : checked(given, bytes)) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() {
+    if (owned_) memory_.deallocate(data_, bytes_);
   }
-
-  RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
-             std::size_t replica, const ControlShape& control, const ModuleOptions& options)
-      : bytes_(bytes_needed(parameters, schedules, control)),
-        owned_(options.memory.empty()),
-        block_(owned_ ? HostMemory().allocate(bytes_, memory_alignment)
-                      : checked(options.memory, bytes_)),
-        arena_(block_, bytes_),
-        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
-                 control) {
-    std::memset(block_, options.poison ? 0xFF : 0, bytes_);  // bytes of ones are NaN in every type
-  }
-  RankMemory(const RankMemory&) = delete;
-  RankMemory& operator=(const RankMemory&) = delete;
-  ~RankMemory() {
-    if (owned_) HostMemory().deallocate(block_, bytes_);
-  }
-
-  Buffers& buffers() { return buffers_; }
-  const Buffers& buffers() const { return buffers_; }
-  const Arena& arena() const { return arena_; }
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
 
  private:
   static void* checked(std::span<std::byte> given, std::size_t bytes) {
@@ -61,9 +53,35 @@ class RankMemory {
     return given.data();
   }
 
+  Memory memory_;
   std::size_t bytes_;
   bool owned_;
-  void* block_;
+  void* data_;
+};
+
+/// Counts, obtains and cuts up the memory of a module: plan, bytes, bind. Beside it lies what the
+/// host stages for the device.
+template <class Buffers, class Memory, class Staged>
+class RankMemory {
+ public:
+  RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
+             std::size_t replica, const ControlShape& control, const ModuleOptions& options)
+      : block_(rank_bytes<Buffers>(parameters, schedules, control), options.memory),
+        staged_(Control::mirrored_bytes(control)),
+        arena_(block_.data(), block_.bytes()),
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
+                 control) {}
+
+  Buffers& buffers() { return buffers_; }
+  const Buffers& buffers() const { return buffers_; }
+  const Arena& arena() const { return arena_; }
+  void* block() const { return block_.data(); }
+  /// For the host's copy of Control.
+  std::span<std::byte> staged() const { return staged_.bytes(); }
+
+ private:
+  Block<Memory> block_;
+  Staged staged_;
   Arena arena_;
   Buffers buffers_;
 };

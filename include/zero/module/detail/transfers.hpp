@@ -5,31 +5,37 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <zero/base/array.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
-#include <zero/module/detail/host_streams.hpp>
+#include <zero/module/buffers.hpp>
+#include <zero/module/control.hpp>
+#include <zero/module/detail/on_device.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
-#include <zero/optim/cast.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero::detail {
 
 /// The part of a Runner that gathers and reduces: where the operands of a step lie, and what
 /// travels.
-template <class Buffers, class Comm>
+template <class Optimizer, class Comm>
 class Transfers {
  public:
+  using Buffers = zero::Buffers<Optimizer::states>;
+  using Stream = typename Comm::Stream;
+  using Device = OnDevice<Stream>;
+  using Streams = typename Device::Streams;
+
   Transfers(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
-            HostStreams& streams, const ModuleOptions& options)
+            Control& control, Streams& streams, const ModuleOptions& options)
       : parameters_(parameters),
         mesh_(mesh),
         buffers_(buffers),
         streams_(streams),
-        options_(options) {}
+        options_(options),
+        work_(parameters, control, streams) {}
 
   static const Access& nth_access(const Step& step, Space space, std::size_t nth) {
     const Access* at = step.begin();
@@ -42,9 +48,6 @@ class Transfers {
 
  protected:
   static constexpr int nan_bytes = 0xFF;  // of a NaN of every type
-  static void fill(const Array& array, int byte) {
-    if (array.count != 0) std::memset(array.data, byte, array.bytes());
-  }
   std::size_t rank() const { return mesh_.shard.rank(); }
   std::size_t shard(const Step& step) const { return parameters_.groups()[step.subject].shard(); }
   /// Elements of the part of a shard that one rank updates.
@@ -59,7 +62,7 @@ class Transfers {
   std::size_t own_index(std::size_t g) const {
     return rank() * parameters_.groups()[g].parts + own_part();
   }
-  HostStream& stream(const Step& step) { return streams_[step.stream]; }
+  Stream& stream(const Step& step) { return streams_[step.stream]; }
   Label label(const Step& step) const {
     const std::string_view unit =
         step.op == Op::combine
@@ -88,9 +91,7 @@ class Transfers {
   void convert(const Step& step, const Array& from, const Array& to, float scale = 1,
                bool adds = false) {
     if (from.data == to.data) return;
-    stream(step).enqueue("convert", [from, to, scale, adds] {
-      scale == 1 && !adds ? cast(from, to) : cast_scaled(from, to, scale, adds);
-    });
+    work_.convert(stream(step), from, to, scale, adds);
   }
 
   /// What is gathered in another type is rounded to it on all ranks alike, the own part as well.
@@ -114,7 +115,7 @@ class Transfers {
   void release(const Step& step) {
     const Array slot = whole_params(step);
     gathered_bytes_ -= slot.bytes();
-    if (options_.poison) stream(step).enqueue([slot] { fill(slot, nan_bytes); });
+    if (options_.poison) work_.fill(stream(step), slot, nan_bytes);
   }
   /// Sums of fp16 would overflow where averages do not.
   static Reduction reduction(DataType type) {
@@ -141,10 +142,12 @@ class Transfers {
     const bool adds = shards && nth_access(step, Space::grads_shard, 0).mode == Mode::update;
     const std::size_t begin = rank() * shard(step), count = shard(step);
     const Array own = shards ? buffers_.group(step.subject).gradient : whole.part(begin, count);
-    const Array out = staged ? sent.part(begin, count) : own;
+    // Where a communicator cannot add, the own part of what was sent is free to receive the sum.
+    const bool direct = !staged && (!adds || Device::adds_in_reduce);
+    const Array out = direct ? own : sent.part(begin, count);
     with_type(sent.type, [&]<class T>() {
       mesh_.shard.reduce_scatter(stream(step), static_cast<const T*>(sent.as<T>()), out.as<T>(),
-                                 count, adds && !staged ? Accumulate::yes : Accumulate::no,
+                                 count, adds && direct ? Accumulate::yes : Accumulate::no,
                                  label(step), reduction(sent.type));
     });
     convert(step, out, own, scale, adds);
@@ -199,8 +202,9 @@ class Transfers {
   const ParameterTable& parameters_;
   const Mesh<Comm>& mesh_;
   Buffers& buffers_;
-  HostStreams& streams_;
+  Streams& streams_;
   const ModuleOptions& options_;
+  typename Device::template Work<Optimizer> work_;
   const Schedule* schedule_ = nullptr;
   std::size_t gathered_bytes_ = 0;
 };
