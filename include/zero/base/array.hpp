@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 #include <zero/base/element.hpp>
+#include <zero/base/host_device.hpp>
 
 namespace zero {
 
@@ -35,10 +36,10 @@ struct Array {
       : Array(const_cast<std::remove_const_t<T>*>(elements), length,
               data_type<std::remove_const_t<T>>) {}
 
-  std::size_t bytes() const { return count * size_of(type); }
+  ZERO_HOST_DEVICE std::size_t bytes() const { return count * size_of(type); }
   /// Pre:     T is the type of the elements.
   template <class T>
-  T* as() const {
+  ZERO_HOST_DEVICE T* as() const {
     return reinterpret_cast<T*>(data);
   }
   Array part(std::size_t begin, std::size_t length) const {

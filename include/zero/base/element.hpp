@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The types of tensor elements: bf16, fp16, their conversions, DataType. Standard library only.
+// The types of tensor elements: bf16, fp16, their conversions, DataType. Includes
+// base/host_device.hpp.
 #pragma once
 
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <zero/base/host_device.hpp>
 
 namespace zero {
 
@@ -19,22 +20,23 @@ struct bf16 {
   std::uint16_t bits;
 
   bf16() = default;
-  explicit constexpr bf16(float value) : bits(narrow(std::bit_cast<std::uint32_t>(value))) {}
-  explicit constexpr operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  ZERO_HOST_DEVICE explicit constexpr bf16(float value)
+      : bits(narrow(detail::bits_as<std::uint32_t>(value))) {}
+  ZERO_HOST_DEVICE explicit constexpr operator float() const {
+    return detail::bits_as<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 
-  static constexpr bf16 from_bits(std::uint16_t bits) {
+  ZERO_HOST_DEVICE static constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 result(0.0F);
     result.bits = bits;
     return result;
   }
-  friend constexpr bool operator==(bf16 a, bf16 b) {
+  ZERO_HOST_DEVICE friend constexpr bool operator==(bf16 a, bf16 b) {
     return static_cast<float>(a) == static_cast<float>(b);
   }
 
  private:
-  static constexpr std::uint16_t narrow(std::uint32_t x) {
+  ZERO_HOST_DEVICE static constexpr std::uint16_t narrow(std::uint32_t x) {
     // All ones for a NaN. A signed comparison and masks: what the oldest vector units can do.
     const std::uint32_t nan =
         -static_cast<std::uint32_t>(static_cast<std::int32_t>(x & 0x7FFFFFFF) > 0x7F800000);
@@ -50,26 +52,27 @@ struct fp16 {
   std::uint16_t bits;
 
   fp16() = default;
-  explicit constexpr fp16(float value) : bits(narrow(std::bit_cast<std::uint32_t>(value))) {}
-  explicit constexpr operator float() const {
+  ZERO_HOST_DEVICE explicit constexpr fp16(float value)
+      : bits(narrow(detail::bits_as<std::uint32_t>(value))) {}
+  ZERO_HOST_DEVICE explicit constexpr operator float() const {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
     const std::int32_t x = (bits & 0x7FFF) << 13;
     // The exponent is moved to its new bias; infinity and NaN move twice as far, and a subnormal
     // number gets the implicit one that it lacks, which is then subtracted again.
-    const std::int32_t subnormal = std::bit_cast<std::int32_t>(
-        std::bit_cast<float>(x + smallest_normal) - std::bit_cast<float>(smallest_normal));
+    const std::int32_t subnormal = detail::bits_as<std::int32_t>(
+        detail::bits_as<float>(x + smallest_normal) - detail::bits_as<float>(smallest_normal));
     const std::int32_t normal = x + rebias + (x < 0x7C00 << 13 ? 0 : rebias);
     const std::int32_t is_subnormal = -static_cast<std::int32_t>(x < 0x0400 << 13);
     const std::int32_t magnitude = (subnormal & is_subnormal) | (normal & ~is_subnormal);
-    return std::bit_cast<float>(static_cast<std::uint32_t>(magnitude) | sign);
+    return detail::bits_as<float>(static_cast<std::uint32_t>(magnitude) | sign);
   }
 
-  static constexpr fp16 from_bits(std::uint16_t bits) {
+  ZERO_HOST_DEVICE static constexpr fp16 from_bits(std::uint16_t bits) {
     fp16 result(0.0F);
     result.bits = bits;
     return result;
   }
-  friend constexpr bool operator==(fp16 a, fp16 b) {
+  ZERO_HOST_DEVICE friend constexpr bool operator==(fp16 a, fp16 b) {
     return static_cast<float>(a) == static_cast<float>(b);
   }
 
@@ -77,12 +80,12 @@ struct fp16 {
   static constexpr std::int32_t rebias = (127 - 15) << 23;
   static constexpr std::int32_t smallest_normal = (127 - 14) << 23;  // 2^-14 as a float
 
-  static constexpr std::uint16_t narrow(std::uint32_t value) {
+  ZERO_HOST_DEVICE static constexpr std::uint16_t narrow(std::uint32_t value) {
     const std::uint32_t sign = (value >> 16) & 0x8000;
     const std::int32_t x = static_cast<std::int32_t>(value & 0x7FFFFFFF);
     // 0.5 has the unit in the last place that subnormal numbers have: adding it rounds to that.
     const std::int32_t subnormal =
-        std::bit_cast<std::int32_t>(std::bit_cast<float>(x) + 0.5F) - 0x3F000000;
+        detail::bits_as<std::int32_t>(detail::bits_as<float>(x) + 0.5F) - 0x3F000000;
     const std::int32_t rounded = (x - rebias + 0xFFF + ((x >> 13) & 1)) >> 13;
     const std::int32_t finite = rounded < 0x7C00 ? rounded : 0x7C00;
     const std::int32_t quiet = 0x7E00 | ((x >> 13) & 0x3FF);
@@ -115,7 +118,7 @@ inline constexpr DataType data_type = std::same_as<T, float>    ? DataType::fp32
                                                                 : DataType::u64;
 
 /// Bytes of one element.
-constexpr std::size_t size_of(DataType type) {
+ZERO_HOST_DEVICE constexpr std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::fp32: return 4;
     case DataType::bf16:
@@ -138,13 +141,15 @@ constexpr const char* name_of(DataType type) {
 }
 
 /// The element as a float: exact.
-constexpr float to_float(float value) { return value; }
-constexpr float to_float(bf16 value) { return static_cast<float>(value); }
-constexpr float to_float(fp16 value) { return static_cast<float>(value); }
+ZERO_HOST_DEVICE constexpr float to_float(float value) { return value; }
+ZERO_HOST_DEVICE constexpr float to_float(bf16 value) { return static_cast<float>(value); }
+ZERO_HOST_DEVICE constexpr float to_float(fp16 value) { return static_cast<float>(value); }
 
 /// The float as an element, rounded to nearest, ties to even.
 template <Element T>
 requires std::same_as<T, float> || std::same_as<T, bf16> || std::same_as<T, fp16>
-constexpr T from_float(float value) { return T(value); }
+    ZERO_HOST_DEVICE constexpr T from_float(float value) {
+  return T(value);
+}
 
 }  // namespace zero

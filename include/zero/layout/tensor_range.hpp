@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// TensorRange: where one tensor lies in its group, as plain data. Standard library only.
+// TensorRange: where a tensor lies in its group, as kernels read it. Includes base/host_device.hpp.
 #pragma once
 
 #include <cstdint>
+#include <zero/base/host_device.hpp>
 
 namespace zero {
 
-/// One tensor of a group, for code that walks over the group's elements on a device. What lies
-/// between two ranges is padding.
+/// Where one tensor lies in the padded whole of its group. A table of them, in order of offset and
+/// none overlapping another, lies in device memory; what is in no range is padding.
 ///
-/// Units:   elements of the group, with its padding.
+/// Units:   elements.
 struct TensorRange {
-  std::uint64_t offset, size;
-  std::uint32_t tensor;  // its index in the model
-  std::uint32_t counts;  // whether it counts in the norm; else another rank counts it
+  std::uint64_t offset = 0, size = 0;
+  std::uint32_t tensor = 0;  // its number among all tensors of the model
+  std::uint32_t counts = 1;  // whether it counts in the norm
 };
+
+/// The number of the last range that begins at or before `position`; 0 if none does.
+ZERO_HOST_DEVICE constexpr std::uint32_t last_range(const TensorRange* ranges, std::uint32_t count,
+                                                    std::uint64_t position) {
+  std::uint32_t low = 0, high = count;  // what is before high and not before low remains
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (ranges[middle].offset <= position ? low : high) = middle;
+  }
+  return low;
+}
 
 }  // namespace zero

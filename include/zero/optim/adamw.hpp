@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/detail/settings.hpp>
 #include <zero/optim/detail/square_root.hpp>
 #include <zero/optim/optimizer.hpp>
@@ -63,8 +64,8 @@ struct AdamW {
             .epsilon = epsilon};
   }
 
-  static constexpr void element(const Coefficients& c, float gradient, float& master, float& m,
-                                float& v) {
+  ZERO_HOST_DEVICE static constexpr void element(const Coefficients& c, float gradient,
+                                                 float& master, float& m, float& v) {
     m = c.beta1 * m + c.new1 * gradient;
     v = c.beta2 * v + c.new2 * gradient * gradient;
     const float divisor = detail::square_root(v) * c.root_scale + c.epsilon;

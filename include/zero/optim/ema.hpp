@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// An optimizer that also averages the weights. Includes optim/optimizer.hpp.
+// An optimizer that also averages the weights. Includes optim/optimizer.hpp and
+// base/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/detail/settings.hpp>
 #include <zero/optim/optimizer.hpp>
 
@@ -43,9 +45,9 @@ struct Ema {
   }
 
   template <class... States>
-  requires(sizeof...(States) == states) static constexpr void element(const Coefficients& c,
-                                                                      float gradient, float& master,
-                                                                      States&... numbers) {
+  requires(sizeof...(States) == states) ZERO_HOST_DEVICE
+      static constexpr void element(const Coefficients& c, float gradient, float& master,
+                                    States&... numbers) {
     float* const all[] = {&numbers...};
     update(c, gradient, master, all, std::make_index_sequence<O::states>());
     float& mean = *all[average];
@@ -54,8 +56,9 @@ struct Ema {
 
  private:
   template <std::size_t... I>
-  static constexpr void update(const Coefficients& c, float gradient, float& master,
-                               float* const* all, std::index_sequence<I...>) {
+  ZERO_HOST_DEVICE static constexpr void update(const Coefficients& c, float gradient,
+                                                float& master, float* const* all,
+                                                std::index_sequence<I...>) {
     O::element(c.optimizer, gradient, master, *all[I]...);
   }
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/detail/settings.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/optim/scheduled.hpp>
@@ -50,7 +51,8 @@ struct Lion {
             .decay = decay ? static_cast<float>(rate * weight_decay.at(step)) : 0.0F};
   }
 
-  static constexpr void element(const Coefficients& c, float gradient, float& master, float& m) {
+  ZERO_HOST_DEVICE static constexpr void element(const Coefficients& c, float gradient,
+                                                 float& master, float& m) {
     const float direction = c.beta1 * m + c.new1 * gradient;
     const float sign = (direction > 0 ? 1.0F : 0.0F) - (direction < 0 ? 1.0F : 0.0F);
     m = c.beta2 * m + c.new2 * gradient;

@@ -35,7 +35,7 @@ consteval bool updates_elements(std::index_sequence<I...>) {
 /// element(c, gradient, master, state...)
 ///                  static: updates one element. It sees no position and no neighbour, so that any
 ///                  cut of a tensor into pieces gives the same bits; it is plain arithmetic, for
-///                  loops on the host and kernels alike.
+///                  loops on the host and kernels alike: for kernels it is marked ZERO_HOST_DEVICE.
 /// check()          may be left out: throws ContractError for settings that make no sense.
 template <class T>
 concept Optimizer = std::copyable<T> && std::is_trivially_copyable_v<typename T::Coefficients> &&

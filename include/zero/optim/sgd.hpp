@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/detail/settings.hpp>
 #include <zero/optim/optimizer.hpp>
 #include <zero/optim/scheduled.hpp>
@@ -39,7 +40,8 @@ struct Sgd {
     return {learning_rate.at(step), momentum, decay ? weight_decay.at(step) : 0.0F};
   }
 
-  static constexpr void element(const Coefficients& c, float gradient, float& master, float& m) {
+  ZERO_HOST_DEVICE static constexpr void element(const Coefficients& c, float gradient,
+                                                 float& master, float& m) {
     m = c.momentum * m + (gradient + c.decay * master);
     master = master - c.rate * m;
   }

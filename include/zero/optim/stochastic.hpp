@@ -4,10 +4,10 @@
 // include base/.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <zero/base/element.hpp>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/detail/widest.hpp>
 
 namespace zero {
@@ -19,21 +19,27 @@ namespace zero {
 class RandomBits {
  public:
   /// Key by key, as in Hasher: seed, name, counter, ...
-  constexpr RandomBits with(std::uint64_t key) const {
+  ZERO_HOST_DEVICE constexpr RandomBits with(std::uint64_t key) const {
     // Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014.
     std::uint64_t z = key_ + key * 0x9E3779B97F4A7C15U + 0x9E3779B97F4A7C15U;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    RandomBits made;
-    made.key_ = z ^ (z >> 31);
-    return made;
+    return of_key(z ^ (z >> 31));
   }
   /// 32 bits for each number below 2^32; with(number >> 32) serves the others.
-  constexpr std::uint32_t operator()(std::uint32_t number) const {
+  ZERO_HOST_DEVICE constexpr std::uint32_t operator()(std::uint32_t number) const {
     std::uint32_t x = number ^ static_cast<std::uint32_t>(key_);
     x = (x ^ (x >> 16)) * 0x7FEB352DU + static_cast<std::uint32_t>(key_ >> 32);
     x = (x ^ (x >> 15)) * 0x846CA68BU;
     return x ^ (x >> 16);
+  }
+
+  /// What a kernel's table holds of it.
+  ZERO_HOST_DEVICE constexpr std::uint64_t key() const { return key_; }
+  ZERO_HOST_DEVICE static constexpr RandomBits of_key(std::uint64_t key) {
+    RandomBits made;
+    made.key_ = key;
+    return made;
   }
 
  private:
@@ -42,8 +48,8 @@ class RandomBits {
 
 /// One of the two bf16 next to a float: the nearer, the likelier, so that the mean is the float.
 /// Exact for a bf16; a NaN stays one and becomes quiet.
-constexpr bf16 round_stochastically(float value, std::uint32_t random) {
-  const auto x = std::bit_cast<std::uint32_t>(value);
+ZERO_HOST_DEVICE constexpr bf16 round_stochastically(float value, std::uint32_t random) {
+  const auto x = detail::bits_as<std::uint32_t>(value);
   const std::uint32_t nan =
       -static_cast<std::uint32_t>(static_cast<std::int32_t>(x & 0x7FFFFFFF) > 0x7F800000);
   const std::uint32_t rounded = (x + (random >> 16 & ~nan)) | (nan & 0x400000);

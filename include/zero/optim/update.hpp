@@ -85,6 +85,12 @@ struct UpdateArrays {
   std::size_t begin = 0;  // which element of its tensor the first one is
 };
 
+/// Whether and with what the updates of one step run: what kernels read of it, in device memory.
+struct UpdateDecision {
+  std::int32_t applied = 0;
+  float divisor = 1, clip = 1;  // as for update
+};
+
 namespace detail {
 // Large enough to run at full speed, small enough that what is converted stays in the cache.
 inline constexpr std::size_t update_chunk = 16 * update_block;
