@@ -3,6 +3,7 @@
 # Compiles each header alone, included twice, in a file of its own; a header is a case.
 # usage: headers.sh INCLUDE_DIR COMPILER OPTION...
 source "$(dirname "$0")/cases.sh"
+here=$(cd "$(dirname "$0")" && pwd)
 include=$1
 shift
 export include compile="$* -std=c++20 -I$include"
@@ -23,7 +24,7 @@ check() {
 export -f check
 
 # What lies in detail/ is reached through the others: with nvcc, which takes long, that must do.
-headers=$(cd "$include" && find zero -name '*.hpp' | sort)
+headers=$(cd "$include" && find zero -name '*.hpp' | sort | bash "$here/present.sh" "$compile")
 case $compile in *nvcc*) headers=$(grep -v /detail/ <<<"$headers") ;; esac
 declare_cases "$(grep -c . <<<"$headers")"
 xargs -P 2 -I{} bash -c 'check {}' <<<"$headers"

@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # All headers together, in two files linked into one program: no name is defined twice, and no
 # header runs code at program start.
-# usage: one_definition_test.sh INCLUDE_DIR COMPILER
+# usage: one_definition_test.sh INCLUDE_DIR COMPILER OPTION...
 source "$(dirname "$0")/cases.sh"
 include=$1
 compiler=$2
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 declare_cases 2
 
-(cd "$include" && find zero -name '*.hpp' | sort | sed 's/.*/#include <&>/') >"$work/all.hpp"
+options="-std=c++20 -I$include $* -pthread"
+(cd "$include" && find zero -name '*.hpp' | sort) |
+  bash "$(dirname "$0")/present.sh" "$compiler $options" | sed 's/.*/#include <&>/' >"$work/all.hpp"
 printf '#include "all.hpp"\nint other() { return 0; }\n' >"$work/other.cpp"
 printf '#include "all.hpp"\nint other();\nint main() { return other(); }\n' >"$work/main.cpp"
-options="-std=c++20 -I$include -pthread"
 if $compiler $options -c "$work/other.cpp" -o "$work/other.o" &&
   $compiler $options "$work/main.cpp" "$work/other.o" -o "$work/main" && "$work/main"; then
   pass

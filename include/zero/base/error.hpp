@@ -35,6 +35,17 @@ class DeviceError : public Error {
   explicit DeviceError(const std::string& what) : Error(what) {}
 };
 
+/// A call of CUDA failed.
+class CudaError : public DeviceError {
+ public:
+  CudaError(const std::string& what, int code) : DeviceError(what), code_(code) {}
+  /// The cudaError_t.
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
 /// Ranks disagree, a rank is missing, or the transport failed.
 class CommunicatorError : public Error {
  public:

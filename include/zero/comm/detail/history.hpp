@@ -33,6 +33,8 @@ class alignas(64) History {
     issued_.store(number + 1, std::memory_order_relaxed);
     return number;
   }
+  /// How many were issued so far.
+  std::uint64_t issued() const noexcept { return issued_.load(std::memory_order_relaxed); }
   void end(std::uint64_t number) noexcept {
     std::uint64_t open = 2 * number;
     entries_[number % length].stamp.compare_exchange_strong(open, open + 1,

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The collectives of a communicator over NCCL: checks arguments, then issues. Includes base/ and
+// comm/nccl/detail/member.hpp.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <zero/base/error.hpp>
+#include <zero/comm/nccl/detail/member.hpp>
+
+namespace zero::detail {
+
+/// The part of NcclCommunicator that moves data; see Communicator for what each means.
+class NcclCollectives {
+ public:
+  std::size_t rank() const { return member_->rank(); }
+  std::size_t size() const { return member_->size(); }
+  /// By the formulas of the concept. What a graph replays is counted once, when it is captured.
+  Traffic sent() const { return member_->sent(); }
+
+  template <Element T>
+  void all_gather(const T* in, T* out, std::size_t count, Label label = {}) const {
+    run(gather_call(in, out, count, label));
+  }
+  template <Element T>
+  void all_gather(CudaStream& stream, const T* in, T* out, std::size_t count,
+                  Label label = {}) const {
+    issue(stream, gather_call(in, out, count, label));
+  }
+
+  template <Element T>
+  void reduce_scatter(const T* in, T* out, std::size_t count, Accumulate accumulate = {},
+                      Label label = {}, Reduction reduction = {}) const {
+    run(scatter_call(in, out, count, accumulate, label, reduction));
+  }
+  template <Element T>
+  void reduce_scatter(CudaStream& stream, const T* in, T* out, std::size_t count,
+                      Accumulate accumulate = {}, Label label = {},
+                      Reduction reduction = {}) const {
+    issue(stream, scatter_call(in, out, count, accumulate, label, reduction));
+  }
+
+  template <Element T>
+  void all_reduce(T* data, std::size_t count, Label label = {}, Reduction reduction = {}) const {
+    run(whole_call(Collective::all_reduce, data, count, label, reduction));
+  }
+  template <Element T>
+  void all_reduce(CudaStream& stream, T* data, std::size_t count, Label label = {},
+                  Reduction reduction = {}) const {
+    issue(stream, whole_call(Collective::all_reduce, data, count, label, reduction));
+  }
+
+  template <Element T>
+  void broadcast(T* data, std::size_t count, std::size_t root, Label label = {}) const {
+    run(broadcast_call(data, count, root, label));
+  }
+  template <Element T>
+  void broadcast(CudaStream& stream, T* data, std::size_t count, std::size_t root,
+                 Label label = {}) const {
+    issue(stream, broadcast_call(data, count, root, label));
+  }
+
+  void barrier(Label label = {}) const {
+    barrier(member_->buffer().stream(), label);
+    member_->buffer().stream().synchronize();
+  }
+  void barrier(CudaStream& stream, Label label = {}) const {
+    issue(stream, Call{}.labelled(label));
+  }
+
+ protected:
+  explicit NcclCollectives(std::shared_ptr<NcclMember> member) : member_(std::move(member)) {}
+
+  [[noreturn]] void refuse(const Call& call, const std::string& why) const {
+    throw ContractError(text_of(call) + " " + member_->handle().text() + ": " + why + ".");
+  }
+
+  std::shared_ptr<NcclMember> member_;
+
+ private:
+  void issue(CudaStream& stream, const Call& call) const {
+    enqueue(stream, call, call.in, call.out, call.count);
+    member_->count_sent(call);
+  }
+  /// On memory of the host.
+  void run(const Call& call) const {
+    if (member_->world().in_group()) {
+      refuse(call, "it would block within grouped(). Pass a stream");
+    }
+    NcclHostBuffer& buffer = member_->buffer();
+    buffer.run(call, rank(), size(), [&](const void* in, void* out, std::size_t count) {
+      enqueue(buffer.stream(), call, in, out, count);
+    });
+    member_->count_sent(call);
+  }
+
+  void enqueue(CudaStream& stream, const Call& call, const void* in, void* out,
+               std::size_t count) const {
+    if (stream.ordinal() != member_->buffer().ordinal()) {
+      refuse(call, "stream '" + stream.name() + "' belongs to device " +
+                       std::to_string(stream.ordinal()) + ", the communicator to device " +
+                       std::to_string(member_->buffer().ordinal()) +
+                       ". Pass a stream of the latter");
+    }
+    const ncclDataType_t type = nccl_type(call.type);
+    const auto send = [&](const char* api, const auto& f) {
+      member_->world().issue(member_->handle(), call, api, stream, f);
+    };
+    const ncclRedOp_t operation = member_->operation(call.type, call.reduction);
+    switch (call.collective) {
+      case Collective::all_gather:
+        return send("ncclAllGather", [&](ncclComm_t comm, cudaStream_t on) {
+          return ncclAllGather(in, out, count, type, comm, on);
+        });
+      case Collective::reduce_scatter:
+        return send("ncclReduceScatter", [&](ncclComm_t comm, cudaStream_t on) {
+          return ncclReduceScatter(in, out, count, type, operation, comm, on);
+        });
+      case Collective::all_reduce:
+        return send("ncclAllReduce", [&](ncclComm_t comm, cudaStream_t on) {
+          return ncclAllReduce(in, out, count, type, operation, comm, on);
+        });
+      case Collective::broadcast:
+        return send("ncclBroadcast", [&](ncclComm_t comm, cudaStream_t on) {
+          return ncclBroadcast(in, out, count, type, static_cast<int>(call.root), comm, on);
+        });
+      default:  // a barrier: who has the sum has heard of all
+        return send("ncclAllReduce", [&](ncclComm_t comm, cudaStream_t on) {
+          void* word = member_->word();
+          return ncclAllReduce(word, word, 1, ncclUint64, ncclSum, comm, on);
+        });
+    }
+  }
+
+  template <class T>
+  Call gather_call(const T* in, T* out, std::size_t count, const Label& label) const {
+    const Call call = Call{.collective = Collective::all_gather,
+                           .type = data_type<T>,
+                           .count = count,
+                           .in = in,
+                           .out = out}
+                          .labelled(label);
+    check(call, size());
+    check_overlap(call, in, out);
+    return call;
+  }
+
+  template <class T>
+  Call scatter_call(const T* in, T* out, std::size_t count, Accumulate accumulate,
+                    const Label& label, Reduction reduction) const {
+    const Call call = Call{.collective = Collective::reduce_scatter,
+                           .type = data_type<T>,
+                           .accumulate = accumulate,
+                           .reduction = reduction,
+                           .count = count,
+                           .in = in,
+                           .out = out}
+                          .labelled(label);
+    check(call, size());
+    check_overlap(call, out, in);
+    if (accumulate == Accumulate::yes) {
+      refuse(call,
+             "NCCL cannot accumulate. Reduce into this rank's part of `in`, and add afterwards");
+    }
+    return call;
+  }
+
+  template <class T>
+  Call whole_call(Collective collective, T* data, std::size_t count, const Label& label,
+                  Reduction reduction = {}) const {
+    const Call call = Call{.collective = collective,
+                           .type = data_type<T>,
+                           .reduction = reduction,
+                           .count = count,
+                           .in = data,
+                           .out = data}
+                          .labelled(label);
+    check(call, 1);
+    return call;
+  }
+
+  template <class T>
+  Call broadcast_call(T* data, std::size_t count, std::size_t root, const Label& label) const {
+    Call call = whole_call(Collective::broadcast, data, count, label);
+    call.root = static_cast<std::uint32_t>(root);
+    if (root >= size()) refuse(call, "the root is none of the ranks. Pass a rank below size()");
+    return call;
+  }
+
+  void check(const Call& call, std::size_t parts) const {
+    if (call.count > SIZE_MAX / size_of(call.type) / parts) {
+      refuse(call, "the buffers exceed the address space. Pass a count of elements per rank");
+    }
+    if (call.count != 0 && (call.in == nullptr || call.out == nullptr)) {
+      refuse(call, "a buffer is null. Pass null with a count of 0 only");
+    }
+  }
+
+  /// Refuses buffers that overlap, unless the smaller one is exactly this rank's part.
+  template <class T>
+  void check_overlap(const Call& call, const T* part, const T* all) const {
+    const std::less<const T*> before;
+    if (call.count == 0 || part == all + rank() * call.count) return;
+    if (before(part, all + size() * call.count) && before(all, part + call.count)) {
+      refuse(call,
+             "the buffers overlap. Pass separate ones, or this rank's part of the larger one");
+    }
+  }
+};
+
+}  // namespace zero::detail
