@@ -57,10 +57,10 @@ struct HeldState {
 ///                   points to were replaced
 /// mesh().world      the communicator of all its ranks
 template <class M>
-concept HoldsState = requires(M& module, const HeldState& state) {
-  { module.held_state() } -> std::same_as<HeldState>;
-  module.restore(state);
-  module.mesh().world;
+concept HoldsState = requires(M& model, const HeldState& state) {
+  { model.held_state() } -> std::same_as<HeldState>;
+  model.restore(state);
+  model.mesh().world;
 };
 
 }  // namespace zero

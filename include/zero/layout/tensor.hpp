@@ -28,8 +28,12 @@ struct Extent {
  private:
   template <class I>
   static constexpr bool fits(I extent) {
-    return extent >= I{0} && (sizeof(I) < sizeof(std::int64_t) || std::is_signed_v<I> ||
-                              extent <= static_cast<I>(std::numeric_limits<std::int64_t>::max()));
+    if constexpr (std::is_signed_v<I>) {
+      return extent >= I{0};
+    } else {
+      return sizeof(I) < sizeof(std::int64_t) ||
+             extent <= static_cast<I>(std::numeric_limits<std::int64_t>::max());
+    }
   }
 };
 

@@ -22,6 +22,12 @@
 
 namespace zero {
 
+/// What the user's code told a step, to be told again.
+struct StepNotes {
+  std::vector<std::uint32_t> traces;
+  std::vector<std::uint8_t> noted;
+};
+
 /// The record that all ranks sum once per step, and the decision that each of them takes from the
 /// sum.
 ///
@@ -124,6 +130,14 @@ class Control {
     staged_.traces[staged_.trace_count - 1] = static_cast<std::uint32_t>(optimizer % trace_limit);
   }
   void has_gradient(std::size_t tensor) { staged_.noted[tensor] = 1; }
+  StepNotes notes() const {
+    return {{staged_.traces, staged_.traces + staged_.trace_count},
+            {staged_.noted, staged_.noted + staged_.tensors}};
+  }
+  void set_notes(const StepNotes& notes) {
+    std::copy(notes.traces.begin(), notes.traces.end(), staged_.traces);
+    std::copy(notes.noted.begin(), notes.noted.end(), staged_.noted);
+  }
   bool noted(std::size_t tensor) const { return staged_.noted[tensor] != 0; }
   /// This rank cannot finish the step: all ranks are to skip it.
   void fail() { record().failed = 1; }

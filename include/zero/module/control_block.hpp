@@ -23,6 +23,7 @@ struct ControlShape {
   std::vector<std::size_t> axes{};  // ranks of each further axis
   std::size_t groups = 0;
   std::size_t coefficient_bytes = 0;  // of an optimizer, for one tensor
+  std::size_t scratch = 0;            // numbers that a device needs to form a norm
 
   /// Notes of what ran: of each unit in each direction, and of the optimizer.
   std::size_t traces() const { return 2 * units + 1; }

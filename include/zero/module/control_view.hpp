@@ -13,6 +13,7 @@
 #include <zero/optim/loss_scale.hpp>
 #include <zero/optim/norm.hpp>
 #include <zero/optim/stochastic.hpp>
+#include <zero/optim/update.hpp>
 
 namespace zero {
 
@@ -42,9 +43,10 @@ struct ControlRecord {
   // Kept.
   std::int64_t step = 0;
   LossScaleState scale{};
-  // What came of it.
+  // What came of it; `update` is the part of it that updates need.
   ControlHead head{};
   ControlDecision decision{};
+  UpdateDecision update{};
 };
 
 /// One of several threads that share the work of a function: those of a block on a device, or one.
@@ -60,6 +62,7 @@ struct ThreadOf {
 struct ControlView {
   static constexpr std::size_t alignment = 64;
   static constexpr double largest = std::numeric_limits<float>::max();
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
 
   // What a host sends to a device before a step, of which `kept` bytes come back after it.
   ControlRecord* record = nullptr;
@@ -73,6 +76,7 @@ struct ControlView {
   // What only the device that decides has.
   double* norms = nullptr;  // [group]
   double* block = nullptr;  // what ranks sum
+  double* scratch = nullptr;
   std::size_t trace_count = 0, tensors = 0, groups = 0, ranks = 1;
   double order = 2;  // of the norm
 
@@ -100,6 +104,7 @@ struct ControlView {
     mirrored_bytes_ = used;
     take(norms, groups);
     take(block, shape.block());
+    take(scratch, shape.scratch);
     bytes_ = used;
   }
   /// Bytes of everything.
@@ -120,6 +125,7 @@ struct ControlView {
     }
     if (order != 2 && finite) sum = norm_of(order, norms, groups);
     record->decision = {};
+    record->update = {};
     ControlHead head;
     head.norm = contributes_norm && finite ? sum : 0;
     head.not_finite = finite ? 0 : 1;
@@ -185,7 +191,7 @@ struct ControlView {
         order == 2 ? std::sqrt(head.norm / made.divisor / made.divisor) : head.norm / made.divisor;
     // A larger norm than this may be finite and yet have an element that is not, once divided.
     const bool finite = head.not_finite == 0 && head.failed == 0 && made.norm <= largest;
-    if (!finite) made.norm = std::numeric_limits<double>::infinity();
+    if (!finite) made.norm = infinity;
     made.clip = made.norm > record->max_norm ? record->max_norm / made.norm : 1;
     made.agreed = head.disagreeing == 0;
     made.scale = record->scale.scale;
@@ -199,6 +205,8 @@ struct ControlView {
       if (!made.at_floor) record->scale = scaling.after_overflow(record->scale);
     }
     record->decision = made;
+    record->update = {made.applied ? 1 : 0, static_cast<float>(made.divisor),
+                      static_cast<float>(made.clip)};
   }
   ZERO_HOST_DEVICE void count_updates(ThreadOf thread) const {
     if (!record->decision.applied) return;

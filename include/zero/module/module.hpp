@@ -29,6 +29,9 @@
 
 namespace zero {
 
+template <class Module>
+class CapturedStep;
+
 /// Trains a model in the way that a stage says: a ShardedModule without the type of its stage, so
 /// that code which takes any stage is compiled once. One object on each rank.
 ///
@@ -78,6 +81,14 @@ class Module : public ModuleState<OptimizerType, Comm> {
     if (to_be_compared_) State::compare_replicas("begin_step");
     return {*this, options};
   }
+  /// Captures a training step, for which f(step) enqueues the user's kernels on unit.stream(), as a
+  /// CUDA graph: a CapturedStep, whose run() does all of it in one launch. On CUDA devices.
+  template <class F>
+  auto capture(F f, const StepOptions& options = {}) {
+    using Device = typename Engine::Device;
+    static_assert(!Device::is_host, "zero: capture() needs a module on a CUDA device.");
+    return typename Device::template Captured<Module>(*this, std::move(f), options);
+  }
   /// Begins a forward pass that changes nothing; between training steps.
   Evaluation<Module> evaluate(const EvaluationOptions& options = {}) { return {*this, options}; }
 
@@ -102,6 +113,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
     if (options.poison) detail::clear(*next);
     detail::move_state(*engine_, *next);
     engine_ = std::move(next);
+    ++version_;
   }
   /// Bytes of all buffers of this rank after set_frozen(pattern, fixed).
   std::size_t bytes_if_frozen(std::string_view pattern, bool fixed) const {
@@ -170,6 +182,8 @@ class Module : public ModuleState<OptimizerType, Comm> {
   friend class TrainingStep<Module>;
   friend class Evaluation<Module>;
   friend class Pass<Module>;
+  template <class>
+  friend class CapturedStep;
   using State::engine_, State::to_be_compared_;
 
   static ModuleOptions checked(ModuleOptions options) {
@@ -248,6 +262,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   }
 
   ModelType model_;
+  std::size_t version_ = 0;                // of the engine
   std::unique_ptr<ScopeWatch[]> watches_;  // [unit] at check level 2
 };
 

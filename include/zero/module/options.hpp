@@ -3,6 +3,7 @@
 // What a caller may choose of a module and of a step, and what a step returns. May include device/
 // schedule/ and optim/.
 #pragma once
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,9 @@
 #include <zero/device/host_stream.hpp>
 #include <zero/optim/loss_scale.hpp>
 #include <zero/schedule/program.hpp>
+#include <zero/schedule/step.hpp>
+
+struct CUstream_st;  // what a cudaStream_t points to
 
 namespace zero {
 
@@ -18,7 +22,8 @@ namespace zero {
 enum class UserCode {
   on_caller,  // in the scope of a unit, on the calling thread: entering the scope waits for the
               // unit
-  on_stream   // enqueued by the user on unit.stream(), as on a GPU: entering never waits
+  on_stream   // enqueued by the user on unit.stream(), as on a GPU, where nothing else is possible:
+              // entering never waits
 };
 
 struct ModuleOptions {
@@ -38,6 +43,11 @@ struct ModuleOptions {
   bool record_spans = false;
   /// How long one wait may last before it is an error.
   std::chrono::milliseconds time_limit{30'000};
+  /// Streams of the caller's, by StreamId, on a CUDA device; null: the module makes its own. On the
+  /// compute stream, unit.stream(), the caller's kernels run. They must outlive the module.
+  std::array<CUstream_st*, stream_count> cuda_streams{};
+  /// Names the time of each unit in a profiler (NVTX), on a CUDA device.
+  bool profile = false;
   /// Memory of the caller's for all buffers, at least bytes_needed(...), aligned to 64 bytes; it
   /// must outlive the module. Empty: the module allocates.
   std::span<std::byte> memory{};

@@ -86,6 +86,11 @@ class [[nodiscard]] TrainingStep {
     return static_cast<float>(open("loss_scale").engine_->control().loss_scale().scale);
   }
 
+  /// Where a kernel reads it, as a double in device memory: for a step that is captured.
+  const double* device_loss_scale() {
+    return &open("device_loss_scale").engine_->control().live().record->scale.scale;
+  }
+
   /// Reduces what is left, decides, updates. Waits for the decision, not for the updates.
   ///
   /// Errors:  ContractError on every rank if ranks ran different units; nothing is updated then.

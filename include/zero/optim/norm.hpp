@@ -10,13 +10,14 @@
 #include <type_traits>
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
+#include <zero/base/host_device.hpp>
 #include <zero/optim/square_norm.hpp>
 
 namespace zero {
 
 namespace detail {
 template <class Number>
-double magnitude(Number value) {
+ZERO_HOST_DEVICE double magnitude(Number value) {
   if constexpr (std::is_same_v<Number, double>) {
     return std::fabs(value);
   } else {
@@ -30,7 +31,7 @@ double magnitude(Number value) {
 ///
 /// Powers are taken relative to the largest number, so that none overflows or vanishes.
 template <class Number>
-double norm_of(double order, const Number* values, std::size_t n) {
+ZERO_HOST_DEVICE double norm_of(double order, const Number* values, std::size_t n) {
   double largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double value = detail::magnitude(values[i]);
@@ -38,7 +39,7 @@ double norm_of(double order, const Number* values, std::size_t n) {
   }
   if (std::isinf(order) || largest == 0) return largest;
   // To divide by a power of two is exact; for large orders its powers would overflow.
-  const double scale = order < 64 ? std::exp2(std::ilogb(largest)) : largest;
+  const double scale = order < 64 ? std::exp2(static_cast<double>(std::ilogb(largest))) : largest;
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const double value = detail::magnitude(values[i]) / scale;

@@ -12,8 +12,10 @@
 #include <zero/base/error.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/control.hpp>
+#include <zero/module/detail/on_device.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/schedule/step.hpp>
 
 namespace zero::detail {
 
@@ -33,7 +35,10 @@ ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& m
                            const ModuleOptions& options) {
   std::vector<std::size_t> axes;
   for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
-  return control_shape<Optimizer>(parameters, mesh.world.size(), options, std::move(axes));
+  ControlShape shape =
+      control_shape<Optimizer>(parameters, mesh.world.size(), options, std::move(axes));
+  shape.scratch = OnDevice<typename Comm::Stream>::scratch;
+  return shape;
 }
 
 /// Tells Control where the tensors lie: for what walks over a group without its layout. What is
@@ -58,6 +63,23 @@ void list_ranges(Control& control, const ParameterTable& parameters, bool first_
                 [&](const Array& part, std::size_t begin) {
                   std::memcpy(part.data, staged.part(begin, part.count).data, part.bytes());
                 });
+}
+
+/// Throws if a unit cannot be entered now.
+inline void check_entry(const ParameterTable& parameters, std::size_t unit, bool idle,
+                        const Step* inside) {
+  const std::vector<UnitInfo>& units = parameters.units();
+  if (unit >= units.size()) {
+    throw ContractError("zero: unit " + std::to_string(unit) + " was entered, but the model has " +
+                        std::to_string(units.size()) + " units");
+  }
+  if (idle) {
+    throw ContractError("zero: unit '" + units[unit].name +
+                        "' was used outside a step; call begin_step");
+  }
+  if (inside == nullptr) return;
+  throw ContractError("zero: unit '" + units[unit].name + "' was entered while unit '" +
+                      units[inside->subject].name + "' is in use; end its scope first");
 }
 
 /// Throws, on every rank alike, what a step was not applied for; a step that was skipped is no

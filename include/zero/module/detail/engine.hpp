@@ -13,63 +13,30 @@
 #include <vector>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/decision.hpp>
-#include <zero/module/detail/host_work.hpp>
-#include <zero/module/detail/kept_state.hpp>
-#include <zero/module/detail/on_device.hpp>
-#include <zero/module/detail/optimizers.hpp>
+#include <zero/module/detail/engine_parts.hpp>
 #include <zero/module/detail/progress.hpp>
-#include <zero/module/detail/rank_memory.hpp>
-#include <zero/module/detail/runner.hpp>
-#include <zero/module/detail/schedules.hpp>
 #include <zero/schedule/execute.hpp>
 
 namespace zero::detail {
 
 /// Drives the schedules of a module. Knows nothing of the kinds of units.
 template <class Optimizer, class Comm>
-class Engine {
+class Engine : public EngineParts<Optimizer, Comm> {
+  using Parts = EngineParts<Optimizer, Comm>;
+  using Parts::control_, Parts::mesh_, Parts::name, Parts::options_, Parts::parameters_,
+      Parts::runner_, Parts::schedules_, Parts::streams_, Parts::tell_finish;
+
  public:
-  using Buffers = zero::Buffers<Optimizer::states>;
-  using Runner = detail::Runner<Optimizer, Comm>;
-  using Device = OnDevice<typename Comm::Stream>;
-  using Streams = typename Device::Streams;
-  using Memory = RankMemory<Buffers, typename Device::Memory, typename Device::Staged>;
-  using Kept = KeptState<Comm, Buffers, Streams>;
-  static constexpr std::size_t states = Optimizer::states;
+  using typename Parts::Device;
+  using typename Parts::Runner;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
-         Groups<Optimizer> optimizers, ModuleOptions options)
-      : parameters_(std::move(parameters)),
-        mesh_(mesh),
-        optimizers_(std::move(optimizers), parameters_),
-        options_(options),
-        schedules_(stage, parameters_, options),
-        control_shape_(detail::control_shape<Optimizer>(parameters_, mesh_, options_)),
-        memory_(parameters_, schedules_, mesh_.shard.rank(), mesh_.replicate.rank(), control_shape_,
-                options_),
-        control_(memory_.buffers().control(), control_shape_, options_.loss_scale,
-                 memory_.staged()),
-        training_events_(schedules_.most_steps()),
-        evaluation_events_(schedules_.most_steps()),
-        streams_(options_),
-        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, options_),
+         Groups<Optimizer> optimizers, const ModuleOptions& options)
+      : Parts(stage, std::move(parameters), mesh, std::move(optimizers), options),
         training_(schedules_.training(), runner_),
         evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_, schedules_),
-        hashes_(mesh_.world.size()) {
-    options_.programs = {};  // Schedules has them
-    if (!Device::is_host) options_.user_code = UserCode::on_stream;
-    // Bytes of ones are NaN in every type.
-    streams_.fill_now(memory_.block(), options_.poison ? 0xFF : 0, memory_.arena().used());
-    const std::span<std::byte> control = memory_.buffers().control();
-    streams_.fill_now(control.data(), 0, control.size());
-    list_ranges(control_, parameters_, mesh_.first_of_axes(), streams_);
-    check_mesh(mesh_, stage.traits);
-    compare_across_ranks(mesh_.world, schedules_.hash(options_.rounding_seed));
-  }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-  ~Engine() { streams_.settle(); }
+        hashes_(mesh_.world.size()) {}
 
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
   std::uint64_t begin_step(const StepOptions& options) {
@@ -85,7 +52,7 @@ class Engine {
       training_.restart();
     }
     progress_.begin_step();
-    return begin(Phase::training, schedules_.training(), training_events_);
+    return begin(Phase::training, schedules_.training(), this->training_events_);
   }
   /// Begins a forward pass that changes nothing.
   std::uint64_t begin_evaluation(const EvaluationOptions& options) {
@@ -98,7 +65,7 @@ class Engine {
       streams_.fence();
       evaluation_.restart();
     }
-    return begin(Phase::evaluation, schedules_.evaluation(), evaluation_events_);
+    return begin(Phase::evaluation, schedules_.evaluation(), this->evaluation_events_);
   }
   /// Whether the step or evaluation of this number is neither finished nor abandoned.
   bool is_open(std::uint64_t number) const { return phase_ != Phase::idle && number == number_; }
@@ -119,19 +86,7 @@ class Engine {
 
   /// Makes a unit ready to compute; computes before it that were not entered do not run.
   const Step& enter(Op op, std::size_t unit) {
-    const std::size_t units = parameters_.units().size();
-    if (unit >= units) {
-      throw ContractError("zero: unit " + std::to_string(unit) +
-                          " was entered, but the model has " + std::to_string(units) + " units");
-    }
-    if (phase_ == Phase::idle) {
-      throw ContractError("zero: unit '" + name(unit) +
-                          "' was used outside a step; call begin_step");
-    }
-    if (inside_) {
-      throw ContractError("zero: unit '" + name(unit) + "' was entered while unit '" +
-                          name(inside_->subject) + "' is in use; end its scope first");
-    }
+    check_entry(parameters_, unit, phase_ == Phase::idle, inside_);
     rethrow_failure();
     streams_.check();  // what failed must not be computed with
     Executor<Runner>& executor = phase_ == Phase::training ? training_ : evaluation_;
@@ -152,6 +107,7 @@ class Engine {
       streams_[StreamId::compute].synchronize();
       streams_.check();
     }
+    if (options_.profile) streams_.push_range(name(unit).c_str());
     inside_ = &step;
     return step;
   }
@@ -160,6 +116,7 @@ class Engine {
   void leave(const Step& step, bool skipped) noexcept {
     if (inside_ != &step) return;  // abandoned within the scope
     inside_ = nullptr;
+    if (options_.profile) streams_.pop_range();
     try {
       runner_.note_end(step);
       if (phase_ == Phase::training) progress_.leave(inside_place(), skipped);
@@ -183,28 +140,39 @@ class Engine {
     }
     rethrow_failure();
     progress_.check_end(place_);
-    const double ranks = static_cast<double>(mesh_.world.size());
-    std::uint64_t settings = 0;
-    std::exception_ptr no_settings;
-    try {
-      settings = optimizers_.settings(control_.step());
-      optimizers_.set_coefficients(control_, parameters_,
-                                   RandomBits{}.with(options_.rounding_seed));
-    } catch (...) {  // of a function of the user's: all ranks skip the step
-      no_settings = std::current_exception();
-      control_.fail();
+    const std::exception_ptr error = tell_finish(options);
+    if (streams_.capturing()) {  // runs later
+      training_.finish();
+      phase_ = Phase::idle;
+      return {};
     }
-    control_.finish(options.divisor == 0 ? ranks : options.divisor, options.max_norm, settings);
     broken_ = true;  // from the first update to the last, parameters are torn
     training_.finish();
-    streams_[StreamId::reduce].synchronize();
-    broken_ = control_.applied();
-    streams_.check();  // work of the user's on a stream, or a function for the learning rate
-    broken_ = false;
-    phase_ = Phase::idle;
-    if (no_settings) std::rethrow_exception(no_settings);
-    check_decision(control_, parameters_, mesh_.world.rank());
-    return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
+    return conclude(StreamId::reduce, error);
+  }
+  /// Between these two, nothing runs; what is enqueued becomes a graph. On a CUDA device.
+  void begin_capture() {
+    require_idle("capture");
+    streams_.begin_capture();
+    phase_of_events_ = Phase::idle;
+  }
+  auto end_capture() {
+    phase_of_events_ = Phase::idle;
+    return streams_.end_capture();
+  }
+  /// Runs a step that was captured, when the user's code had left these notes.
+  template <class Graph>
+  StepResult run_captured(Graph& graph, const StepNotes& notes, const FinishOptions& options) {
+    require_idle("run");
+    require_live("run");
+    if (phase_of_events_ != Phase::idle) streams_.fence();
+    phase_of_events_ = Phase::idle;
+    control_.begin_step();
+    control_.set_notes(notes);
+    const std::exception_ptr error = tell_finish(options);
+    broken_ = true;
+    graph.launch(streams_[StreamId::compute]);
+    return conclude(StreamId::compute, error);
   }
   /// Ends an evaluation: all of it ran, or it is abandoned.
   void end_evaluation() noexcept {
@@ -243,27 +211,23 @@ class Engine {
   void require_live(const char* call) const {
     if (exchanged_) throw_exchanged(call);
   }
-  /// Waits until everything that was enqueued is done.
-  void synchronize() { streams_.synchronize(); }
-
-  const ParameterTable& parameters() const { return parameters_; }
-  const Mesh<Comm>& mesh() const { return mesh_; }
-  const Schedules& schedules() const { return schedules_; }
-  const Groups<Optimizer>& optimizers() const { return optimizers_.groups(); }
-  const ModuleOptions& options() const { return options_; }
-  const Memory& memory() const { return memory_; }
-  Buffers& buffers() { return memory_.buffers(); }
-  Control& control() { return control_; }
-  const ControlShape& control_shape() const { return control_shape_; }
-  Streams& streams() { return streams_; }
-  const Runner& runner() const { return runner_; }
 
  private:
   enum class Phase { idle, training, evaluation };
 
-  const std::string& name(std::size_t unit) const { return parameters_.units()[unit].name; }
   void rethrow_failure() {
     if (failure_) std::rethrow_exception(failure_);
+  }
+  /// Waits for the decision, at whose end `stream` gets to it.
+  StepResult conclude(StreamId stream, const std::exception_ptr& error) {
+    streams_[stream].synchronize();
+    broken_ = control_.applied();
+    streams_.check();  // work of the user's on a stream
+    broken_ = false;
+    phase_ = Phase::idle;
+    if (error) std::rethrow_exception(error);
+    check_decision(control_, parameters_, mesh_.world.rank());
+    return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
   }
   std::uint64_t begin(Phase phase, const Schedule& schedule,
                       std::span<typename Device::Event> events) {
@@ -287,17 +251,6 @@ class Engine {
     schedules_.keep(planned);
   }
 
-  ParameterTable parameters_;
-  Mesh<Comm> mesh_;
-  Optimizers<Optimizer> optimizers_;
-  ModuleOptions options_;
-  Schedules schedules_;
-  ControlShape control_shape_;
-  Memory memory_;
-  Control control_;
-  std::vector<typename Device::Event> training_events_, evaluation_events_;
-  Streams streams_;  // after what its queued work refers to: its destruction ends that work
-  Runner runner_;
   Executor<Runner> training_, evaluation_;
   Progress progress_;
   std::vector<std::uint64_t> hashes_;  // of the ranks, when they compare programs

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <zero/base/array.hpp>
 #include <zero/device/host_stream.hpp>
 #include <zero/module/options.hpp>
@@ -52,6 +53,11 @@ class HostStreams {
     } catch (...) { return true; }
     return false;
   }
+
+  void prepare(std::span<HostEvent>) {}
+  bool capturing() const { return false; }
+  void push_range(const char*) const {}
+  void pop_range() const {}
 
   // Access of the host to arrays while nothing runs; what is called may see them in several parts.
   /// Fills bytes of the device.

@@ -32,6 +32,7 @@ class HostWork {
   HostWork(const ParameterTable& parameters, Control& control, HostStreams& streams)
       : parameters_(parameters), control_(control), streams_(streams) {}
 
+  void begin_step(HostStream&) const {}
   void fill(HostStream& stream, const Array& array, int byte) const {
     if (array.count == 0) return;
     stream.enqueue("fill", [array, byte] { std::memset(array.data, byte, array.bytes()); });
@@ -79,7 +80,7 @@ class HostWork {
               std::size_t first, std::size_t last) const {
     stream.enqueue("update", [this, g, &buffers, gradient, first, last] {
       // A combine that failed has left the decision of the step before.
-      if (!control_.live().record->decision.applied || streams_.failed()) return;
+      if (control_.live().record->update.applied == 0 || streams_.failed()) return;
       for (std::size_t r = first; r < last; ++r) {
         update_shard(g, buffers, gradient, r, (r - first) * parameters_.groups()[g].layout.shard());
       }
@@ -99,7 +100,7 @@ class HostWork {
                     std::size_t begin) const {
     const GroupInfo& info = parameters_.groups()[g];
     const ControlView& live = control_.live();
-    const ControlDecision& decision = live.record->decision;
+    const UpdateDecision& decision = live.record->update;
     info.layout.for_each_piece(r, [&](const Piece& piece) {
       const std::size_t tensor = info.tensors[piece.tensor];
       if (live.present[tensor] == 0) return;
@@ -111,8 +112,7 @@ class HostWork {
       };
       std::array<Array, Optimizer::states + 1> states;
       for (std::size_t k = 0; k < Optimizer::states; ++k) states[k] = part(buffers.states[k]);
-      zero::update<Optimizer>(coefficients, static_cast<float>(decision.divisor),
-                              static_cast<float>(decision.clip),
+      zero::update<Optimizer>(coefficients, decision.divisor, decision.clip,
                               {.gradient = part(gradient),
                                .master = part(buffers.master),
                                .compute = part(buffers.own),
@@ -143,6 +143,7 @@ struct OnDevice<HostStream> {
   using Work = HostWork<Optimizer>;
   static constexpr bool is_host = true;
   static constexpr bool adds_in_reduce = true;
+  static constexpr std::size_t scratch = 0;
 };
 
 }  // namespace zero::detail

@@ -15,6 +15,7 @@ namespace zero::detail {
 ///   Work<O>        what runs on the streams, for optimizer O
 ///   is_host        whether code of the caller's can run on a stream of this device by being called
 ///   adds_in_reduce whether its communicators can add to what is there; see Accumulate
+///   scratch        numbers (double) that it needs to form a norm
 template <class Stream>
 struct OnDevice {
   static_assert(sizeof(Stream) == 0,

@@ -25,15 +25,15 @@ std::size_t rank_bytes(const ParameterTable& parameters, const Schedules& schedu
 
 /// A block of memory that is returned in the end, unless it is the caller's.
 template <class Memory>
-class Block {
+class RankBlock {
  public:
-  Block(std::size_t bytes, std::span<std::byte> given)
+  RankBlock(std::size_t bytes, std::span<std::byte> given)
       : bytes_(bytes),
         owned_(given.empty()),
         data_(owned_ ? memory_.allocate(bytes, memory_alignment) : checked(given, bytes)) {}
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  ~Block() {
+  RankBlock(const RankBlock&) = delete;
+  RankBlock& operator=(const RankBlock&) = delete;
+  ~RankBlock() {
     if (owned_) memory_.deallocate(data_, bytes_);
   }
   void* data() const { return data_; }
@@ -80,7 +80,7 @@ class RankMemory {
   std::span<std::byte> staged() const { return staged_.bytes(); }
 
  private:
-  Block<Memory> block_;
+  RankBlock<Memory> block_;
   Staged staged_;
   Arena arena_;
   Buffers buffers_;

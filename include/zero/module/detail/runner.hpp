@@ -41,6 +41,7 @@ class Runner : public Transfers<Optimizer, Comm> {
     schedule_ = &schedule;
     events_ = events;
     if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
+    work_.begin_step(streams_[StreamId::compute]);
   }
 
   void wait(StreamId on, std::uint32_t step) { streams_[on].wait(events_[step]); }

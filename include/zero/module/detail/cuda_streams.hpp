@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// The streams of a schedule on a CUDA device. May include device/ and schedule/.
+#pragma once
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+#include <zero/base/array.hpp>
+#include <zero/device/cuda/device.hpp>
+#include <zero/device/cuda/graph.hpp>
+#include <zero/module/options.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero::detail {
+
+/// One stream for each StreamId, the caller's or its own, and copies between host and device.
+class CudaStreams {
+ public:
+  explicit CudaStreams(const ModuleOptions& options)
+      : device_({.time_limit = options.time_limit}),
+        rooms_{Block<PinnedMemory>({}, room_bytes), Block<PinnedMemory>({}, room_bytes)} {
+    for (std::size_t s = 0; s < stream_count; ++s) {
+      const auto id = static_cast<StreamId>(s);
+      // What others wait for goes first.
+      const auto priority = id == StreamId::compute ? StreamPriority::normal : StreamPriority::high;
+      streams_[s] = options.cuda_streams[s] != nullptr
+                        ? &device_.adopt_stream(options.cuda_streams[s], name_of(id))
+                        : &device_.make_stream(name_of(id), priority);
+    }
+    prepare(fence_events_);
+  }
+
+  CudaStream& operator[](StreamId id) { return *streams_[static_cast<std::size_t>(id)]; }
+  /// Makes events now, so that a step makes none.
+  void prepare(std::span<CudaEvent> events) {
+    for (CudaEvent& event : events) {
+      (*this)[StreamId::compute].record(event);
+      event.forget();
+    }
+  }
+  /// Waits for all streams; throws the first error.
+  void synchronize() { device_.synchronize(); }
+  void settle() noexcept {
+    capture_.reset();
+    try {
+      synchronize();
+    } catch (...) {}
+  }
+  /// Orders everything that comes after everything that was enqueued, without waiting on the host.
+  void fence() {
+    for (std::size_t s = 0; s < stream_count; ++s) streams_[s]->record(fence_events_[s]);
+    for (CudaStream* stream : streams_) {
+      for (CudaEvent& event : fence_events_) stream->wait(event);
+    }
+  }
+  /// Throws an error of the device so far, as far as the runtime tells without being asked for it.
+  void check() const { check_cuda(cudaPeekAtLastError(), "an earlier call or kernel"); }
+
+  /// What is enqueued from now on becomes a graph.
+  void begin_capture() {
+    synchronize();
+    std::vector<CudaStream*> others;
+    for (CudaStream* stream : streams_) {
+      if (stream != &(*this)[StreamId::compute]) others.push_back(stream);
+    }
+    capture_ = std::make_unique<CudaCapture>((*this)[StreamId::compute], std::move(others));
+  }
+  CudaGraph end_capture() {
+    CudaGraph graph = capture_->end();
+    capture_.reset();
+    for (CudaEvent& event : fence_events_) event.forget();
+    return graph;
+  }
+  bool capturing() const { return capture_ != nullptr; }
+
+  /// A range on the host's time line in a profiler.
+  void push_range(const char* name) const { nvtxRangePushA(name); }
+  void pop_range() const { nvtxRangePop(); }
+
+  // Access of the host to arrays while nothing runs, in parts.
+  void fill_now(void* data, int byte, std::size_t bytes) {
+    check_cuda(cudaMemsetAsync(data, byte, bytes, copies().native()), "cudaMemsetAsync");
+    copies().synchronize();
+  }
+  template <class F>
+  void read(const Array& array, F f) {
+    in_parts(array, [&](const Array& part, std::size_t begin) {
+      const Array room = room_for(part, 0);
+      copy(room, part, cudaMemcpyDeviceToHost);
+      f(room, begin);
+    });
+  }
+  template <class F>
+  void write(const Array& array, F f) {
+    in_parts(array, [&](const Array& part, std::size_t begin) {
+      const Array room = room_for(part, 0);
+      f(room, begin);
+      copy(part, room, cudaMemcpyHostToDevice);
+    });
+  }
+  template <class F>
+  void change(const Array& one, const Array& other, F f) {
+    in_parts(one, [&](const Array& part, std::size_t begin) {
+      const Array second = other.part(begin, part.count);
+      const Array rooms[] = {room_for(part, 0), room_for(second, 1)};
+      copy(rooms[0], part, cudaMemcpyDeviceToHost);
+      copy(rooms[1], second, cudaMemcpyDeviceToHost);
+      f(rooms[0], rooms[1]);
+      copy(part, rooms[0], cudaMemcpyHostToDevice);
+      copy(second, rooms[1], cudaMemcpyHostToDevice);
+    });
+  }
+
+ private:
+  static constexpr std::size_t room_bytes = 256 * 1024, room_elements = room_bytes / 4;
+
+  CudaStream& copies() { return (*this)[StreamId::gather]; }
+  template <class F>
+  void in_parts(const Array& array, F f) {
+    for (std::size_t begin = 0; begin < array.count; begin += room_elements) {
+      f(array.part(begin, std::min(room_elements, array.count - begin)), begin);
+    }
+  }
+  Array room_for(const Array& part, std::size_t room) {
+    return {rooms_[room].data(), part.count, part.type};
+  }
+  void copy(const Array& to, const Array& from, cudaMemcpyKind kind) {
+    check_cuda(cudaMemcpyAsync(to.data, from.data, from.bytes(), kind, copies().native()),
+               "cudaMemcpyAsync");
+    copies().synchronize();
+  }
+
+  CudaEvent fence_events_[stream_count];
+  CudaDevice device_;
+  CudaStream* streams_[stream_count] = {};
+  Block<PinnedMemory> rooms_[2];
+  std::unique_ptr<CudaCapture> capture_;
+};
+
+}  // namespace zero::detail

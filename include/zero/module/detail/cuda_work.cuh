@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// What the operations of a schedule do on a CUDA stream. May include anything below module/.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <zero/base/array.hpp>
+#include <zero/device/cuda/device.hpp>
+#include <zero/module/buffers.hpp>
+#include <zero/module/captured_step.hpp>
+#include <zero/module/control.hpp>
+#include <zero/module/detail/cuda_streams.hpp>
+#include <zero/module/detail/on_device.hpp>
+#include <zero/module/parameter_table.hpp>
+#include <zero/optim/cast.cuh>
+#include <zero/optim/detail/launch.cuh>
+#include <zero/optim/norm.cuh>
+#include <zero/optim/update.cuh>
+
+namespace zero::detail {
+
+// The steps of ControlView, each by one block.
+__device__ inline ThreadOf this_thread() { return {threadIdx.x, blockDim.x}; }
+
+template <class View>
+__global__ void pack_kernel(View control, std::size_t rank, std::size_t size,
+                            bool contributes_norm) {
+  if (threadIdx.x == 0) control.begin_pack(contributes_norm, false);
+  __syncthreads();
+  control.write_block(rank, control.ranks, size, true, this_thread());
+}
+template <class View>
+__global__ void read_kernel(View control) {
+  control.read_notes(this_thread());
+  __syncthreads();
+  if (threadIdx.x == 0) control.read_head(control.ranks, true);
+}
+template <class View>
+__global__ void pack_axis_kernel(View control, std::size_t rank, std::size_t ranks,
+                                 std::size_t size) {
+  control.write_block(rank, ranks, size, false, this_thread());
+}
+template <class View>
+__global__ void read_axis_kernel(View control, std::size_t ranks) {
+  if (threadIdx.x == 0) control.read_head(ranks, false);
+}
+template <class View>
+__global__ void decide_kernel(View control) {
+  if (threadIdx.x == 0) control.decide();
+  __syncthreads();
+  control.count_updates(this_thread());
+}
+
+/// Order: each call enqueues and can be captured; what is enqueued reads buffers and control when
+///        the stream gets there.
+template <class Optimizer>
+class CudaWork {
+ public:
+  using Group = typename Buffers<Optimizer::states>::Group;
+
+  CudaWork(const ParameterTable& parameters, Control& control, CudaStreams&)
+      : parameters_(parameters), control_(control) {}
+
+  /// Brings what the user's kernels may read of control before the step is decided.
+  void begin_step(CudaStream& stream) const {
+    copy(stream, &control_.live().record->scale.scale, &control_.staged().record->scale.scale,
+         sizeof(double), cudaMemcpyHostToDevice);
+  }
+  void fill(CudaStream& stream, const Array& array, int byte) const {
+    if (array.count == 0) return;
+    check_cuda(cudaMemsetAsync(array.data, byte, array.bytes(), stream.native()),
+               "cudaMemsetAsync");
+  }
+  void convert(CudaStream& stream, const Array& from, const Array& to, float scale,
+               bool adds) const {
+    cast_scaled(stream.native(), from, to, scale, adds);
+  }
+  void square_norm(CudaStream& stream, std::size_t g, const Array& own, std::size_t index) const {
+    const ControlView& live = control_.live();
+    norm_part(stream.native(), own, control_.live_ranges(g), ranges(g), begin(g, index), live.order,
+              live.scratch, live.norms + g);
+  }
+  void pack(CudaStream& stream, std::size_t rank, bool contributes_norm) const {
+    copy(stream, control_.live_bytes(), control_.staged_bytes(), control_.live().mirrored_bytes(),
+         cudaMemcpyHostToDevice);
+    one_block(stream, pack_kernel<ControlView>, control_.live(), rank,
+              control_.shape().world_block(), contributes_norm);
+  }
+  void read(CudaStream& stream) const {
+    one_block(stream, read_kernel<ControlView>, control_.live());
+  }
+  void pack_axis(CudaStream& stream, std::size_t axis, std::size_t rank) const {
+    one_block(stream, pack_axis_kernel<ControlView>, control_.live(), rank,
+              control_.shape().axes[axis], control_.shape().axis_block(axis));
+  }
+  void read_axis(CudaStream& stream, std::size_t axis) const {
+    one_block(stream, read_axis_kernel<ControlView>, control_.live(), control_.shape().axes[axis]);
+  }
+  void decide(CudaStream& stream) const {
+    one_block(stream, decide_kernel<ControlView>, control_.live());
+    copy(stream, control_.staged_bytes(), control_.live_bytes(), control_.live().kept_bytes(),
+         cudaMemcpyDeviceToHost);
+  }
+  void update(CudaStream& stream, std::size_t g, const Group& buffers, const Array& gradient,
+              std::size_t first, std::size_t) const {
+    const ControlView& live = control_.live();
+    GroupUpdate<Optimizer> u;
+    u.gradient = gradient;
+    u.master = buffers.master;
+    u.compute = buffers.own;
+    for (std::size_t k = 0; k < Optimizer::states; ++k) u.states[k] = buffers.states[k];
+    u.gather = parameters_.groups()[g].types.gather;
+    u.begin = begin(g, first);
+    u.ranges = control_.live_ranges(g);
+    u.range_count = ranges(g);
+    u.decision = &live.record->update;
+    u.present = live.present;
+    u.coefficients = reinterpret_cast<const typename Optimizer::Coefficients*>(live.coefficients);
+    u.random_keys = reinterpret_cast<const std::uint64_t*>(live.random);
+    update_group(stream.native(), u);
+  }
+  /// Notes the time at which the host sees the stream get there.
+  void note(CudaStream& stream, double& at) const {
+    const auto write = [](void* to) {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      *static_cast<double*>(to) = std::chrono::duration<double, std::micro>(now).count();
+    };
+    check_cuda(cudaLaunchHostFunc(stream.native(), write, &at), "cudaLaunchHostFunc");
+  }
+
+ private:
+  static_assert(sizeof(RandomBits) == sizeof(std::uint64_t));
+
+  std::uint32_t ranges(std::size_t g) const {
+    return static_cast<std::uint32_t>(parameters_.groups()[g].tensors.size());
+  }
+  /// Where a shard begins in its group.
+  std::uint64_t begin(std::size_t g, std::size_t shard) const {
+    return shard * parameters_.groups()[g].layout.shard();
+  }
+  static void copy(CudaStream& stream, void* to, const void* from, std::size_t bytes,
+                   cudaMemcpyKind kind) {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream.native()), "cudaMemcpyAsync");
+  }
+  template <class... Parameters>
+  static void one_block(CudaStream& stream, void (*kernel)(Parameters...),
+                        const std::type_identity_t<Parameters>&... arguments) {
+    launch("finish", stream.native(), 1, kernel, arguments...);
+  }
+
+  const ParameterTable& parameters_;
+  Control& control_;
+};
+
+/// Pinned memory of the host.
+struct CudaStaged {
+  explicit CudaStaged(std::size_t count) : block({}, count) {}
+  std::span<std::byte> bytes() const { return {block.data(), block.bytes()}; }
+  Block<PinnedMemory> block;
+};
+
+template <>
+struct OnDevice<CudaStream> {
+  using Event = CudaEvent;
+  using Memory = CudaMemory;
+  using Staged = CudaStaged;
+  using Streams = CudaStreams;
+  template <class Optimizer>
+  using Work = CudaWork<Optimizer>;
+  template <class Module>
+  using Captured = CapturedStep<Module>;
+  static constexpr bool is_host = false;
+  static constexpr bool adds_in_reduce = false;
+  static constexpr std::size_t scratch = norm_scratch;
+};
+
+}  // namespace zero::detail
