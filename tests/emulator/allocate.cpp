@@ -47,15 +47,17 @@ cudaError_t free_now(void* pointer, MemoryKind kind) {
   if (!pointer) return cudaSuccess;
   Lock held = lock();
   refuse_unsafe_call(held);
-  const Allocation a = forget_allocation(held, pointer, kind);
-  count_as_freed(held, a);
+  const Allocation* const found = find_allocation(held, pointer);
+  const int device = found ? found->device : current_device();
   std::vector<OperationPointer> pending;
   for (const auto& stream : state().all_streams) {
-    if (stream->device == a.device && stream->last) pending.push_back(stream->last);
+    if (stream->device == device && stream->last) pending.push_back(stream->last);
   }
   for (const auto& operation : pending) {
     while (!operation->finished) operation->done.wait(held);
   }
+  const Allocation a = forget_allocation(held, pointer, kind);
+  count_as_freed(held, a);
   held.unlock();
   release_memory(a);
   return cudaSuccess;

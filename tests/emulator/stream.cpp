@@ -3,6 +3,8 @@
 // Streams: a queue and a thread each.
 #include "stream.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -57,6 +59,10 @@ void run_stream(StreamPointer stream) {
   Hidden hidden;
   current_device() = stream->device;
   set_working_device(stream->device);
+  // What a sanitizer calls the thread.
+  const std::string name =
+      "gpu" + std::to_string(stream->device) + " stream" + std::to_string(stream->number);
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   Lock held = lock();
   for (std::uint64_t begun = 0;; ++begun) {
     while (stream->queue.empty() && !stream->closed) stream->wake.wait(held);
