@@ -40,8 +40,9 @@ constexpr bool has(TensorOption options, TensorOption option) {
 /// One tensor of a unit kind: `member` of `Kind` is its view.
 template <class Kind, class Member>
 struct Field {
+  using Pointer = Member Kind::*;
   std::string_view name;
-  Member Kind::*member;
+  Pointer member;
   Shape shape;
   TensorOption options;
 };

@@ -87,21 +87,22 @@ class CudaWork {
   void pack(CudaStream& stream, std::size_t rank, bool contributes_norm) const {
     copy(stream, control_.live_bytes(), control_.staged_bytes(), control_.live().mirrored_bytes(),
          cudaMemcpyHostToDevice);
-    one_block(stream, pack_kernel<ControlView>, control_.live(), rank,
-              control_.shape().world_block(), contributes_norm);
+    launch("finish", stream.native(), 1, pack_kernel<ControlView>, control_.live(), rank,
+           control_.shape().world_block(), contributes_norm);
   }
   void read(CudaStream& stream) const {
-    one_block(stream, read_kernel<ControlView>, control_.live());
+    launch("finish", stream.native(), 1, read_kernel<ControlView>, control_.live());
   }
   void pack_axis(CudaStream& stream, std::size_t axis, std::size_t rank) const {
-    one_block(stream, pack_axis_kernel<ControlView>, control_.live(), rank,
-              control_.shape().axes[axis], control_.shape().axis_block(axis));
+    launch("finish", stream.native(), 1, pack_axis_kernel<ControlView>, control_.live(), rank,
+           control_.shape().axes[axis], control_.shape().axis_block(axis));
   }
   void read_axis(CudaStream& stream, std::size_t axis) const {
-    one_block(stream, read_axis_kernel<ControlView>, control_.live(), control_.shape().axes[axis]);
+    launch("finish", stream.native(), 1, read_axis_kernel<ControlView>, control_.live(),
+           control_.shape().axes[axis]);
   }
   void decide(CudaStream& stream) const {
-    one_block(stream, decide_kernel<ControlView>, control_.live());
+    launch("finish", stream.native(), 1, decide_kernel<ControlView>, control_.live());
     copy(stream, control_.staged_bytes(), control_.live_bytes(), control_.live().kept_bytes(),
          cudaMemcpyDeviceToHost);
   }
@@ -146,12 +147,6 @@ class CudaWork {
                    cudaMemcpyKind kind) {
     check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream.native()), "cudaMemcpyAsync");
   }
-  template <class... Parameters>
-  static void one_block(CudaStream& stream, void (*kernel)(Parameters...),
-                        const std::type_identity_t<Parameters>&... arguments) {
-    launch("finish", stream.native(), 1, kernel, arguments...);
-  }
-
   const ParameterTable& parameters_;
   Control& control_;
 };
