@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+#include "training.hpp"
+
+#include <bit>
+#include <limits>
+#include <optional>
+#include <zero/cuda.cuh>
+
+#include "ranks.hpp"
+
+namespace training {
+
+struct Sizes {
+  std::size_t rows, columns;
+};
+
+template <class T>
+struct Layer {
+  zero::Tensor<T> weight, bias;
+  static auto tensors(const Sizes& sizes) {
+    return zero::tensors(
+        zero::tensor("weight", &Layer::weight, {sizes.rows, sizes.columns}),
+        zero::tensor("bias", &Layer::bias, {sizes.columns}, zero::no_decay));
+  }
+};
+
+/// What a backward pass adds to the gradient of an element: the same on every device.
+struct Gradient {
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::uint64_t key;
+  bool exact, not_finite;
+
+  ZERO_HOST_DEVICE float operator()(std::uint64_t i, float weight) const {
+    const auto number = static_cast<float>((i * 7 + key * 13) % 17) - 8;
+    if (not_finite && i == 3) return infinity;
+    return exact ? number : number * 0.37F + weight * 0.11F;
+  }
+};
+
+template <class T>
+__global__ void add_gradient(const T* weight, float* gradient, std::size_t count, Gradient g) {
+  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) gradient[i] += g(i, zero::to_float(weight[i]));
+}
+
+template <class T>
+void backward(zero::CudaStream& stream, zero::Tensor<T> weight, zero::Tensor<float> gradient,
+              const Gradient& g) {
+  const auto blocks = static_cast<unsigned>(weight.size() + 63) / 64;
+  add_gradient<T><<<blocks, 64, 0, stream.native()>>>(weight.data(), gradient.data(),
+                                                      weight.size(), g);
+}
+template <class T>
+void backward(zero::HostStream& stream, zero::Tensor<T> weight, zero::Tensor<float> gradient,
+              const Gradient& g) {
+  stream.enqueue("user", [=] {
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      gradient.data()[i] += g(i, zero::to_float(weight.data()[i]));
+    }
+  });
+}
+
+template <class Step>
+void passes(Step& step, const StepPlan& plan, std::size_t rank) {
+  for (std::size_t m = 0; m < plan.micro_steps; ++m) {
+    for (auto unit : step.forward()) {
+      if (plan.skips_a_unit && unit.index() == 1) unit.skip();
+    }
+    for (auto unit : step.backward()) {
+      if (plan.skips_a_unit && unit.index() == 1) {
+        unit.skip();
+        continue;
+      }
+      const auto weights = unit.template weights<Layer>();
+      const auto gradients = unit.template gradients<Layer>();
+      if (gradients.weight.size() == 0) continue;  // frozen
+      Gradient g{unit.index() + 5 * rank + 11 * m, plan.exact, plan.not_finite && rank == 0};
+      backward(unit.stream(), weights.weight, gradients.weight, g);
+      g.key += 100;
+      g.not_finite = false;
+      backward(unit.stream(), weights.bias, gradients.bias, g);
+    }
+  }
+}
+
+template <class Module>
+std::vector<std::uint32_t> bits_of(Module& trained) {
+  std::vector<std::uint32_t> bits;
+  const auto keep = [&](const std::vector<float>& values) {
+    for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
+  };
+  for (const zero::TensorInfo& tensor : trained.parameters().tensors()) {
+    std::vector<float> whole(tensor.shape.elements());
+    trained.read_weights(tensor.name, whole);
+    keep(whole);
+    for (std::size_t k = 0; k < 2 && !tensor.frozen; ++k) {
+      trained.read_state(tensor.name, k, whole);
+      keep(whole);
+    }
+  }
+  return bits;
+}
+
+template <class T, class Comm>
+void train(const Setup& setup, Comm& comm, Result& result) {
+  constexpr bool on_device = !zero::detail::OnDevice<typename Comm::Stream>::is_host;
+  const auto model = zero::model(
+      zero::unit<Layer>("first", Sizes{3, 5}), zero::units<Layer>("block", 2, Sizes{8, 16}),
+      zero::unit<Layer>("tiny", Sizes{1, 1}), zero::unit<Layer>("last", Sizes{11, 7}));
+  const zero::AdamW adam{.learning_rate = [](std::int64_t step) {
+    return 0.05F / static_cast<float>(step + 1);
+  }};
+  zero::ModuleOptions options = setup.options;
+  options.user_code = zero::UserCode::on_stream;
+  zero::Module<std::remove_const_t<decltype(model)>, zero::AdamW, Comm, T> trained(
+      setup.stage, model, zero::mesh(comm, setup.replicas), {adam}, options, setup.types);
+  trained.initialize([](const zero::TensorInfo& tensor, std::size_t i) {
+    return 0.01F * static_cast<float>((i * 5 + tensor.name.size()) % 23) - 0.1F;
+  });
+  result.held = trained.bytes_held();
+  result.predicted = trained.predicted_bytes_held();
+  bool frozen = false;
+  auto run = [&](const StepPlan& plan) {
+    auto step = trained.begin_step({.micro_steps = plan.micro_steps});
+    passes(step, plan, comm.rank());
+    return step.finish(plan.finish);
+  };
+  const auto eager = [&](const StepPlan& plan) { result.steps.push_back(run(plan)); };
+  if constexpr (on_device) {
+    using Captured = decltype(trained.capture([](auto&) {}));
+    std::optional<Captured> captured;
+    for (const StepPlan& plan : setup.steps) {
+      if (!plan.captured) {
+        eager(plan);
+      } else {
+        const auto body = [&](auto& step) { passes(step, plan, comm.rank()); };
+        if (!captured) captured.emplace(trained, body, zero::StepOptions{plan.micro_steps});
+        result.steps.push_back(captured->run(plan.finish));
+      }
+      if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
+    }
+  } else {
+    for (const StepPlan& plan : setup.steps) {
+      eager(plan);
+      if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
+    }
+  }
+  trained.synchronize();
+  result.bits = bits_of(trained);
+  result.counter = trained.counter("block.0.weight");
+}
+
+template <class Comm>
+void train_in(const Setup& setup, Comm& comm, Result& result) {
+  switch (setup.types.compute) {
+    case zero::DataType::bf16: return train<zero::bf16>(setup, comm, result);
+    default: return train<float>(setup, comm, result);
+  }
+}
+
+std::vector<Result> on_host(const Setup& setup) {
+  std::vector<Result> results(setup.ranks);
+  zero::run_threads(setup.ranks, [&](zero::ThreadCommunicator& comm) {
+    train_in(setup, comm, results[comm.rank()]);
+  });
+  return results;
+}
+
+std::vector<Result> on_cuda(const Setup& setup) {
+  std::vector<Result> results(setup.ranks);
+  zero::NcclOptions options;
+  options.time_limit = setup.options.time_limit;
+  const auto outcomes = cuda_tests::outcomes(setup.ranks, options, [&](auto& comm) {
+    train_in(setup, comm, results[comm.rank()]);
+  });
+  for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
+    results[rank].error = outcomes[rank].error;
+  }
+  return results;
+}
+
+void for_each_stage(
+    const std::function<void(const char*, const zero::StageValue&, std::size_t)>& f) {
+  f("stage 0", zero::stage_value<zero::Ddp>, 1);
+  f("stage 1", zero::stage_value<zero::Zero1>, 1);
+  f("stage 2", zero::stage_value<zero::Zero2>, 1);
+  f("stage 3", zero::stage_value<zero::Zero3>, 1);
+  f("hybrid", zero::stage_value<zero::Hybrid>, 2);
+  f("hpz", zero::stage_value<zero::Hpz>, 2);
+}
+
+}  // namespace training

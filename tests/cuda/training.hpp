@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Trains one small model, over CUDA and over threads of the host: what tests of modules on CUDA
+// compare.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+#include <zero/module/accounting.hpp>
+#include <zero/module/options.hpp>
+#include <zero/policy/make_schedule.hpp>
+#include <zero/policy/precision.hpp>
+
+namespace training {
+
+/// What the user's code of one step does.
+struct StepPlan {
+  std::size_t micro_steps = 1;
+  zero::FinishOptions finish{};
+  bool exact = false;        // gradients are small integers, whatever the weights are
+  bool not_finite = false;   // rank 0 has a gradient that is infinite
+  bool skips_a_unit = false; // unit 1 does not run, on any rank
+  bool captured = false;     // on CUDA; such steps are captured once and have equal plans but finish
+};
+
+struct Setup {
+  zero::StageValue stage;
+  std::size_t ranks = 2, replicas = 1;
+  zero::Precision types{};  // computes in fp32, or in bf16 or fp16
+  zero::ModuleOptions options{};
+  std::vector<StepPlan> steps{};
+  bool freezes = false;  // the first unit, after the first step
+};
+
+/// What one rank ends with.
+struct Result {
+  std::vector<std::uint32_t> bits;  // of all weights, masters and moments
+  std::vector<zero::StepResult> steps;
+  std::int64_t counter = 0;  // of the second unit's weight
+  zero::BytesHeld held, predicted;
+  std::string error;  // what was thrown
+  friend bool operator==(const Result&, const Result&) = delete;
+};
+
+std::vector<Result> on_host(const Setup& setup);
+std::vector<Result> on_cuda(const Setup& setup);
+
+/// Calls f for each stage, by name, with the replicas of its mesh for four ranks.
+void for_each_stage(
+    const std::function<void(const char* name, const zero::StageValue&, std::size_t replicas)>& f);
+
+}  // namespace training
