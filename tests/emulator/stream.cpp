@@ -14,6 +14,7 @@
 #include "call.hpp"
 #include "capture.hpp"
 #include "memory.hpp"
+#include "ptx.hpp"
 
 namespace emulator {
 namespace {
@@ -45,6 +46,9 @@ void run_body(Lock& held, const Stream& stream, const Operation& operation) {
   } catch (const WorkFailure& failure) {
     error = failure.error;
     text = failure.text;
+  } catch (const KernelFault& fault) {
+    error = fault.error();
+    text = fault.what();
   } catch (const std::exception& failure) {
     error = cudaErrorIllegalAddress;
     text = failure.what();
