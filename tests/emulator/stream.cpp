@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// Streams: a queue and a thread each.
+#include "stream.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "call.hpp"
+#include "capture.hpp"
+#include "memory.hpp"
+
+namespace emulator {
+namespace {
+
+void sleep_a_little(Lock& held, const Stream& stream, std::uint64_t begun) {
+  const unsigned most = state().delay_us;
+  if (most == 0) return;
+  std::uint64_t mixed = (state().delay_seed * 0x9e3779b97f4a7c15u) ^ (stream.number * 0xbf58476du);
+  mixed = (mixed ^ begun) * 0x94d049bb133111ebu;
+  held.unlock();
+  std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 32) % (most + 1)));
+  held.lock();
+}
+
+/// Runs the body with its accesses seen; what it throws is reported and sticks to the device.
+void run_body(Lock& held, const Stream& stream, const Operation& operation) {
+  Device& device = state().devices[stream.device];
+  if (++device.work_begun == device.work_to_fail) {
+    fail_device(held, stream.device, device.work_error);
+  }
+  if (device.sticky != cudaSuccess || !operation.body) return;
+  add_record(held, true, operation.name, stream.device, stream.number, operation.bytes);
+  held.unlock();
+  std::string text;
+  cudaError_t error = cudaSuccess;
+  try {
+    Visible visible;
+    operation.body();
+  } catch (const WorkFailure& failure) {
+    error = failure.error;
+    text = failure.text;
+  } catch (const std::exception& failure) {
+    error = cudaErrorIllegalAddress;
+    text = failure.what();
+  }
+  held.lock();
+  if (error == cudaSuccess) return;
+  report(held, operation.name + " on device " + std::to_string(stream.device) + ": " + text);
+  fail_device(held, stream.device, error);
+}
+
+void run_stream(StreamPointer stream) {
+  Hidden hidden;
+  current_device() = stream->device;
+  set_working_device(stream->device);
+  Lock held = lock();
+  for (std::uint64_t begun = 0;; ++begun) {
+    while (stream->queue.empty() && !stream->closed) stream->wake.wait(held);
+    if (stream->queue.empty()) break;
+    const OperationPointer operation = stream->queue.front();
+    for (const auto& before : operation->after) {
+      while (!before->finished) before->done.wait(held);
+    }
+    sleep_a_little(held, *stream, begun);
+    acquire(operation->enqueued);
+    for (const auto& before : operation->after) acquire(before->completed);
+    run_body(held, *stream, *operation);
+    operation->body = nullptr;
+    operation->after.clear();
+    operation->finished_ms = now_ms();
+    release(operation->completed);
+    operation->finished = true;
+    operation->done.notify_all();
+    stream->queue.pop_front();
+  }
+  std::erase(state().all_streams, stream);
+}
+
+/// The default stream of each thread and device, which ends with the thread.
+struct OwnStreams {
+  StreamPointer of[most_devices];
+  OwnStreams() = default;
+  OwnStreams(const OwnStreams&) = delete;
+  OwnStreams& operator=(const OwnStreams&) = delete;
+  ~OwnStreams() {
+    Hidden hidden;
+    Lock held = lock();
+    for (auto& stream : of) {
+      if (stream) close_stream(held, *stream);
+      stream.reset();
+    }
+  }
+};
+
+StreamPointer own_stream(Lock& held, int device) {
+  thread_local OwnStreams own;
+  if (!own.of[device]) own.of[device] = make_stream(held, device, cudaStreamDefault);
+  return own.of[device];
+}
+
+StreamPointer legacy_stream(Lock& held, int device) {
+  StreamPointer& stream = state().devices[device].legacy;
+  if (!stream) stream = make_stream(held, device, cudaStreamDefault);
+  return stream;
+}
+
+/// What the legacy default stream waits for, and what waits for it.
+void add_legacy_order(Stream& stream, std::vector<OperationPointer>& after) {
+  const StreamPointer& legacy = state().devices[stream.device].legacy;
+  if (!legacy || !stream.blocking()) return;
+  if (&stream != legacy.get()) {
+    if (legacy->last) after.push_back(legacy->last);
+    return;
+  }
+  for (const auto& other : state().all_streams) {
+    if (other != legacy && other->device == stream.device && other->blocking() && other->last) {
+      after.push_back(other->last);
+    }
+  }
+}
+
+}  // namespace
+
+StreamPointer make_stream(Lock&, int device, unsigned flags, int priority) {
+  const StreamPointer stream(new Stream{++state().streams_made, device, flags, priority});
+  state().all_streams.push_back(stream);
+  std::thread(run_stream, stream).detach();
+  return stream;
+}
+
+void close_stream(Lock&, Stream& stream) {
+  stream.closed = true;
+  stream.wake.notify_all();
+}
+
+StreamPointer find_stream(Lock& held, cudaStream_t handle) {
+  if (handle == nullptr || handle == cudaStreamLegacy) {
+    StreamPointer stream = legacy_stream(held, current_device());
+    refuse_legacy_while_capturing(held, stream->device);
+    return stream;
+  }
+  if (handle == cudaStreamPerThread) return own_stream(held, current_device());
+  StreamPointer stream = state().streams.find(handle);
+  if (stream) return stream;
+  report(held, "a stream was used that was destroyed or never made");
+  throw CudaFailure{cudaErrorInvalidResourceHandle};
+}
+
+StreamPointer find_stream_of_current_device(Lock& held, cudaStream_t handle) {
+  StreamPointer stream = find_stream(held, handle);
+  if (stream->device != current_device()) throw CudaFailure{cudaErrorInvalidResourceHandle};
+  return stream;
+}
+
+OperationPointer push(Lock&, Stream& stream, const Work& work,
+                      std::vector<OperationPointer> after) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = work.name;
+  operation->bytes = work.bytes;
+  operation->body = work.issue ? work.issue() : work.body;
+  operation->after = std::move(after);
+  add_legacy_order(stream, operation->after);
+  release(operation->enqueued);
+  stream.queue.push_back(operation);
+  stream.last = operation;
+  stream.wake.notify_all();
+  return operation;
+}
+
+void submit(Lock& held, const StreamPointer& stream, Work work) {
+  if (stream->capture) {
+    capture_work(held, *stream, std::move(work));
+  } else {
+    push(held, *stream, work);
+  }
+}
+
+void wait(Lock& held, const OperationPointer& operation) {
+  if (!operation) return;
+  while (!operation->finished) operation->done.wait(held);
+  acquire(operation->completed);
+}
+
+OperationPointer last_operation(Lock& held, Stream& stream) {
+  // Whoever waits for the legacy stream waits for what it would wait for.
+  if (state().devices[stream.device].legacy.get() == &stream) push(held, stream, {.name = ""});
+  return stream.last;
+}
+
+cudaError_t enqueue(cudaStream_t handle, const std::string& name, std::function<void()> work) {
+  return call("enqueue", Kind::uses, [&] {
+    Lock held = lock();
+    submit(held, find_stream(held, handle), {.name = name, .body = std::move(work)});
+    return cudaSuccess;
+  });
+}
+
+}  // namespace emulator
+
+using namespace emulator;
+
+extern "C" {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return call("cudaStreamCreateWithPriority", Kind::uses, [&] {
+    if (!stream || (flags & ~unsigned{cudaStreamNonBlocking})) return cudaErrorInvalidValue;
+    Lock held = lock();
+    *stream = state().streams.add(
+        make_stream(held, current_device(), flags, std::clamp(priority, -5, 0)));
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return call("cudaStreamCreateWithFlags", Kind::uses, [&] {
+    if (!stream || (flags & ~unsigned{cudaStreamNonBlocking})) return cudaErrorInvalidValue;
+    Lock held = lock();
+    *stream = state().streams.add(make_stream(held, current_device(), flags));
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return call("cudaStreamCreate", Kind::uses, [&] {
+    if (!stream) return cudaErrorInvalidValue;
+    Lock held = lock();
+    *stream = state().streams.add(make_stream(held, current_device(), cudaStreamDefault));
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  return call("cudaStreamDestroy", Kind::destroys, [&] {
+    Lock held = lock();
+    const StreamPointer stream = find_stream(held, handle);
+    if (!state().streams.take(handle)) return cudaErrorInvalidResourceHandle;
+    abandon_capture(held, *stream);
+    close_stream(held, *stream);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return call("cudaStreamSynchronize", Kind::uses, [&] {
+    Lock held = lock();
+    const StreamPointer stream = find_stream(held, handle);
+    refuse_while_capturing(held, *stream);
+    wait(held, last_operation(held, *stream));
+    return state().devices[stream->device].sticky;
+  });
+}
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  return call("cudaStreamQuery", Kind::uses, [&] {
+    Lock held = lock();
+    const StreamPointer stream = find_stream(held, handle);
+    refuse_while_capturing(held, *stream);
+    const OperationPointer last = last_operation(held, *stream);
+    if (last && !last->finished) return cudaErrorNotReady;
+    wait(held, last);
+    return state().devices[stream->device].sticky;
+  });
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
+  return call("cudaStreamGetFlags", Kind::asks, [&] {
+    Lock held = lock();
+    *flags = find_stream(held, handle)->flags;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  return call("cudaStreamGetPriority", Kind::asks, [&] {
+    Lock held = lock();
+    *priority = find_stream(held, handle)->priority;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
+  return call("cudaStreamGetDevice", Kind::asks, [&] {
+    Lock held = lock();
+    *device = find_stream(held, handle)->device;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
+  return call("cudaStreamGetId", Kind::asks, [&] {
+    Lock held = lock();
+    *id = find_stream(held, handle)->number;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceSynchronize() {
+  return call("cudaDeviceSynchronize", Kind::uses, [] {
+    Lock held = lock();
+    refuse_unsafe_call(held);
+    std::vector<OperationPointer> pending;
+    for (const auto& stream : state().all_streams) {
+      if (stream->device != current_device()) continue;
+      refuse_while_capturing(held, *stream);
+      pending.push_back(stream->last);
+    }
+    for (const auto& operation : pending) wait(held, operation);
+    return state().devices[current_device()].sticky;
+  });
+}
+}
