@@ -123,6 +123,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_event_is_complete_when_the_work_before_it_has_e
   std::atomic<bool> open{!Maker::deferred};
   bool ran = false;
   stream.record(event);
+  event.synchronize();
   BOOST_TEST(event.complete());
   Maker::gate(stream, open);
   Maker::enqueue(stream, [&ran] { ran = true; });
