@@ -3,6 +3,9 @@
 // What every Communicator promises. The includer defines a struct `World` with
 //   static constexpr std::array ranks  // the numbers of ranks to try, at most 8
 //   static void run(ranks, f)  // calls f(communicator) as each rank, returns when all are done
+//   using Place = ...  // where the collectives of a rank act, as HostPlace of host_place.hpp
+//   static constexpr bool in_rank_order  // sums are formed in rank order and rounded once
+//   static constexpr bool accumulates    // otherwise Accumulate::yes is refused
 // Ranks return what they found wrong; only the main thread asserts.
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,40 +21,77 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
 #include <zero/comm/communicator.hpp>
-#include <zero/device/host_stream.hpp>
 
 namespace conformance {
 
 using zero::Accumulate;
 using zero::Reduction;
 
-/// How collectives are issued: on the calling thread, or on a stream of some mode.
-enum class Way { blocking, inline_stream, asynchronous, shuffled };
-constexpr std::array ways = {Way::blocking, Way::inline_stream, Way::asynchronous, Way::shuffled};
-
 // 128 elements are a block of the sums.
 constexpr std::array<std::size_t, 8> counts = {0, 1, 3, 127, 128, 129, 1000, 5003};
 
+inline std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
 /// One rank of a test.
-template <class Comm>
+template <class World, class Comm>
 class Rank {
  public:
-  Rank(Comm& communicator, Way way)
-      : comm(communicator),
-        way_(way),
-        device_({.mode = mode_of(way), .seed = comm.rank() * 7919 + 1}),
-        stream_(device_.make_stream("collectives")) {}
+  using Place = typename World::Place;
+
+  Rank(Comm& communicator, typename Place::Way way)
+      : comm(communicator), place_(way, communicator.rank()) {}
 
   /// Calls f() or f(stream), and waits.
   template <class F>
   void issue(F f) {
-    if (way_ == Way::blocking) return f();
-    f(stream_);
-    stream_.synchronize();
+    place_.issue(f);
+  }
+  /// Elements where collectives act: data() for them, values() to look at.
+  template <class T>
+  auto hold(std::vector<T> elements) {
+    return place_.hold(std::move(elements));
+  }
+
+  /// Element i of what a rank holds: any number, so that an order of summation shows in the bits;
+  /// or one whose sums and averages are exact in any order.
+  template <class T>
+  T element(T, std::size_t rank, std::size_t i) const {
+    const std::uint64_t bits = mix(rank * 1'000'003 + i + 1);
+    if constexpr (!World::in_rank_order) {
+      return T(static_cast<Wide<T>>(bits % 8 * comm.size()));
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      return bits;
+    } else {
+      const double value = static_cast<double>(static_cast<std::int64_t>(bits)) / (1ULL << 60);
+      return T(static_cast<Wide<T>>(value));
+    }
+  }
+  template <class T>
+  std::vector<T> elements(T type, std::size_t rank, std::size_t count) const {
+    std::vector<T> all(count);
+    for (std::size_t i = 0; i < count; ++i) all[i] = element(type, rank, i);
+    return all;
+  }
+  /// The definition: a sum in rank order, in fp32 for narrow types, rounded once.
+  template <class T>
+  T reduced(T type, std::size_t i, Reduction reduction, Accumulate accumulate = {},
+            T old = {}) const {
+    Wide<T> sum = static_cast<Wide<T>>(element(type, 0, i));
+    for (std::size_t r = 1; r < comm.size(); ++r) {
+      sum = sum + static_cast<Wide<T>>(element(type, r, i));
+    }
+    if (reduction == Reduction::average) sum = sum / static_cast<Wide<T>>(comm.size());
+    if (accumulate == Accumulate::yes) sum = static_cast<Wide<T>>(old) + sum;
+    return T(sum);
   }
 
   void expect(bool ok, const std::string& what) {
@@ -73,15 +114,10 @@ class Rank {
   std::string findings;
 
  private:
-  static zero::StreamMode mode_of(Way way) {
-    return way == Way::asynchronous ? zero::StreamMode::asynchronous
-           : way == Way::shuffled   ? zero::StreamMode::shuffled
-                                    : zero::StreamMode::inline_run;
-  }
+  template <class T>
+  using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
 
-  Way way_;
-  zero::HostDevice device_;
-  zero::HostStream& stream_;
+  Place place_;
 };
 
 /// Runs f(rank) on all ranks of a World, in all ways; returns what they found wrong.
@@ -90,9 +126,9 @@ std::string run(F f) {
   std::mutex mutex;
   std::string findings;
   for (const std::size_t ranks : World::ranks) {
-    for (const Way way : ways) {
+    for (const auto way : World::Place::ways) {
       World::run(ranks, [&](auto& comm) {
-        Rank rank(comm, way);
+        Rank<World, std::remove_cvref_t<decltype(comm)>> rank(comm, way);
         f(rank);
         const std::lock_guard lock(mutex);
         findings += rank.findings;
@@ -109,44 +145,6 @@ void for_each_type(F f) {
   f(zero::bf16{});
   f(zero::fp16{});
   f(std::uint64_t{});
-}
-
-inline std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-/// Element i of what a rank holds: any number, so that an order of summation shows in the bits.
-template <class T>
-T element(std::size_t rank, std::size_t i) {
-  const std::uint64_t bits = mix(rank * 1'000'003 + i + 1);
-  if constexpr (std::is_same_v<T, std::uint64_t>) {
-    return bits;
-  } else {
-    const double value = static_cast<double>(static_cast<std::int64_t>(bits)) / (1ULL << 60);
-    if constexpr (std::is_same_v<T, double>) return value;
-    return T(static_cast<float>(value));
-  }
-}
-
-template <class T>
-std::vector<T> elements(std::size_t rank, std::size_t count) {
-  std::vector<T> all(count);
-  for (std::size_t i = 0; i < count; ++i) all[i] = element<T>(rank, i);
-  return all;
-}
-
-/// The definition: a sum in rank order, in fp32 for narrow types, rounded once.
-template <class T>
-T reduced(std::size_t ranks, std::size_t i, Reduction reduction, Accumulate accumulate = {},
-          T old = {}) {
-  using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
-  Sum sum = static_cast<Sum>(element<T>(0, i));
-  for (std::size_t r = 1; r < ranks; ++r) sum = sum + static_cast<Sum>(element<T>(r, i));
-  if (reduction == Reduction::average) sum = sum / static_cast<Sum>(ranks);
-  if (accumulate == Accumulate::yes) sum = static_cast<Sum>(old) + sum;
-  return T(sum);
 }
 
 }  // namespace conformance

@@ -5,10 +5,11 @@
 #include <zero/comm/self_communicator.hpp>
 
 #include "conformance.hpp"
+#include "host_place.hpp"
 
 BOOST_AUTO_TEST_SUITE(self_communicator_test)
 
-struct World {
+struct World : conformance::HostWorld {
   static constexpr std::array<std::size_t, 1> ranks = {1};
   template <class F>
   static void run(std::size_t, F f) {

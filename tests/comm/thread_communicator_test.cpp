@@ -5,10 +5,11 @@
 #include <zero/comm/run_threads.hpp>
 
 #include "conformance.hpp"
+#include "host_place.hpp"
 
 BOOST_AUTO_TEST_SUITE(thread_communicator_test)
 
-struct World {
+struct World : conformance::HostWorld {
   static constexpr std::array<std::size_t, 6> ranks = {1, 2, 3, 4, 5, 8};
   template <class F>
   static void run(std::size_t count, F f) {

@@ -2,8 +2,11 @@
 // Copyright The zero authors
 // What every Device promises. The includer defines `Makers`, a std::tuple of types with
 //   static Device& make(std::optional<Device>&, std::size_t queue_capacity, milliseconds limit)
+//   static void enqueue(stream, callable)  // puts it on the stream as the device's work
+//   static void gate(stream, const std::atomic<bool>& open)  // work that ends when it is open
 //   static constexpr bool deferred  // enqueue returns before the work has run
-// and `DeferredMakers`, those that are deferred. Streams need enqueue(label, callable).
+// and `DeferredMakers`, those that are deferred. At most one gate is closed at a time, and nothing
+// that another stream runs opens it: a device may run callables of all streams on one thread.
 #pragma once
 
 #include <array>

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 #include <zero/device/host_stream.hpp>
 
@@ -26,6 +27,13 @@ struct HostMaker {
     return storage.emplace(zero::HostDeviceOptions{
         .mode = mode, .seed = 1, .time_limit = limit, .queue_capacity = capacity});
   }
+  template <class F>
+  static void enqueue(zero::HostStream& stream, F&& callable) {
+    stream.enqueue(std::forward<F>(callable));
+  }
+  static void gate(zero::HostStream& stream, const std::atomic<bool>& open) {
+    stream.enqueue("gate", [&open] { return open.load(); });
+  }
 };
 
 using Inline = HostMaker<zero::StreamMode::inline_run>;
@@ -34,6 +42,7 @@ using Shuffled = HostMaker<zero::StreamMode::shuffled>;
 using Makers = std::tuple<Inline, Asynchronous, Shuffled>;
 using DeferredMakers = std::tuple<Asynchronous, Shuffled>;
 
+#include "callable_cases.hpp"
 #include "conformance_cases.hpp"
 
 using conformance::mentions;
