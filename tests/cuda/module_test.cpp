@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <vector>
+#include <zero/policy/stages.hpp>
 
 #include "training.hpp"
 
@@ -36,19 +37,85 @@ void check_both(const Setup& setup) {
 }
 
 BOOST_AUTO_TEST_CASE(all_stages_train_the_bits_of_the_host) {
-  training::for_each_stage([](const char* name, const zero::StageValue& stage,
-                              std::size_t replicas) {
-    for (const std::size_t ranks : {1U, 2U, 3U, 4U}) {
-      if (ranks % replicas != 0 || (replicas > 1 && ranks < 4)) continue;
-      BOOST_TEST_CONTEXT(name << ", " << ranks << " ranks") {
-        check_both({.stage = stage,
-                    .ranks = ranks,
-                    .replicas = replicas,
-                    .options = {.poison = true},
-                    .steps = {{}, {.micro_steps = 3}, {.skips_a_unit = true}, {}}});
-      }
+  training::for_each_stage(
+      [](const char* name, const zero::StageValue& stage, std::size_t replicas) {
+        for (const std::size_t ranks : {1U, 2U, 3U, 4U}) {
+          if (ranks % replicas != 0 || (replicas > 1 && ranks < 4)) continue;
+          BOOST_TEST_CONTEXT(name << ", " << ranks << " ranks") {
+            check_both({.stage = stage,
+                        .ranks = ranks,
+                        .replicas = replicas,
+                        .options = {.poison = true},
+                        .steps = {{}, {.micro_steps = 3}, {.skips_a_unit = true}, {}}});
+          }
+        }
+      });
+}
+
+/// Four steps: one, then a captured one that runs twice with another in between.
+std::vector<StepPlan> captured_among_others() {
+  const StepPlan captured{.micro_steps = 2, .finish = {.max_norm = 3}, .captured = true};
+  return {{}, captured, {.micro_steps = 3}, captured, captured};
+}
+
+BOOST_AUTO_TEST_CASE(a_captured_step_trains_the_bits_of_one_that_is_not) {
+  training::for_each_stage(
+      [](const char* name, const zero::StageValue& stage, std::size_t replicas) {
+        BOOST_TEST_CONTEXT(name) {
+          Setup setup{
+              .stage = stage, .ranks = 4, .replicas = replicas, .steps = captured_among_others()};
+          for (StepPlan& plan : setup.steps) plan.exact = true;  // clipping has the same bits
+          check_both(setup);
+        }
+      });
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_scale_that_follows_overflows_does_so_in_captured_steps_too) {
+  const StepPlan good{.exact = true, .captured = true};
+  check_both({.stage = zero::stage_value<zero::Zero3>,
+              .options = {.loss_scale = {.initial = 64, .growth_interval = 2}},
+              .steps = {good, {.not_finite = true}, good, good, {.not_finite = true}, good}});
+}
+
+BOOST_AUTO_TEST_CASE(every_type_of_weights_wires_sums_and_moments_has_the_bits_of_the_host) {
+  using zero::DataType;
+  const zero::Precision all[] = {
+      {.compute = DataType::bf16},
+      {.compute = DataType::bf16, .reduce = DataType::bf16, .moments = DataType::bf16},
+      {.compute = DataType::bf16, .master = false},
+      {.gather = DataType::bf16, .reduce = DataType::fp16},
+      {.gather = DataType::fp16, .reduce = DataType::bf16}};
+  for (const zero::Precision& types : all) {
+    training::for_each_stage(
+        [&](const char* name, const zero::StageValue& stage, std::size_t replicas) {
+          BOOST_TEST_CONTEXT(name << ", types " << (&types - all)) {
+            check_both({.stage = stage,
+                        .ranks = 2 * replicas,
+                        .replicas = replicas,
+                        .types = types,
+                        .options = {.rounding_seed = 9},
+                        .steps = {{}, {.micro_steps = 2}, {}}});
+          }
+        });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(norms_of_any_order_decide_alike) {
+  for (const double order : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
+    BOOST_TEST_CONTEXT("order " << order) {
+      check_both({.stage = zero::stage_value<zero::Zero2>,
+                  .ranks = 3,
+                  .options = {.norm = order},
+                  .steps = {{.exact = true}, {.exact = true, .not_finite = true}}});
     }
-  });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tensors_can_be_frozen_between_steps) {
+  check_both({.stage = zero::stage_value<zero::Zero3>,
+              .ranks = 3,
+              .steps = {{}, {.micro_steps = 2}, {}},
+              .freezes = true});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-#include "training.hpp"
-
 #include <bit>
 #include <limits>
 #include <optional>
 #include <zero/cuda.cuh>
 
 #include "ranks.hpp"
+#include "training.hpp"
 
 namespace training {
 
@@ -19,9 +18,8 @@ template <class T>
 struct Layer {
   zero::Tensor<T> weight, bias;
   static auto tensors(const Sizes& sizes) {
-    return zero::tensors(
-        zero::tensor("weight", &Layer::weight, {sizes.rows, sizes.columns}),
-        zero::tensor("bias", &Layer::bias, {sizes.columns}, zero::no_decay));
+    return zero::tensors(zero::tensor("weight", &Layer::weight, {sizes.rows, sizes.columns}),
+                         zero::tensor("bias", &Layer::bias, {sizes.columns}, zero::no_decay));
   }
 };
 
@@ -48,8 +46,8 @@ template <class T>
 void backward(zero::CudaStream& stream, zero::Tensor<T> weight, zero::Tensor<float> gradient,
               const Gradient& g) {
   const auto blocks = static_cast<unsigned>(weight.size() + 63) / 64;
-  add_gradient<T><<<blocks, 64, 0, stream.native()>>>(weight.data(), gradient.data(),
-                                                      weight.size(), g);
+  add_gradient<T>
+      <<<blocks, 64, 0, stream.native()>>>(weight.data(), gradient.data(), weight.size(), g);
 }
 template <class T>
 void backward(zero::HostStream& stream, zero::Tensor<T> weight, zero::Tensor<float> gradient,
@@ -108,9 +106,8 @@ void train(const Setup& setup, Comm& comm, Result& result) {
   const auto model = zero::model(
       zero::unit<Layer>("first", Sizes{3, 5}), zero::units<Layer>("block", 2, Sizes{8, 16}),
       zero::unit<Layer>("tiny", Sizes{1, 1}), zero::unit<Layer>("last", Sizes{11, 7}));
-  const zero::AdamW adam{.learning_rate = [](std::int64_t step) {
-    return 0.05F / static_cast<float>(step + 1);
-  }};
+  const zero::AdamW adam{
+      .learning_rate = [](std::int64_t step) { return 0.05F / static_cast<float>(step + 1); }};
   zero::ModuleOptions options = setup.options;
   options.user_code = zero::UserCode::on_stream;
   zero::Module<std::remove_const_t<decltype(model)>, zero::AdamW, Comm, T> trained(
@@ -171,9 +168,8 @@ std::vector<Result> on_cuda(const Setup& setup) {
   std::vector<Result> results(setup.ranks);
   zero::NcclOptions options;
   options.time_limit = setup.options.time_limit;
-  const auto outcomes = cuda_tests::outcomes(setup.ranks, options, [&](auto& comm) {
-    train_in(setup, comm, results[comm.rank()]);
-  });
+  const auto outcomes = cuda_tests::outcomes(
+      setup.ranks, options, [&](auto& comm) { train_in(setup, comm, results[comm.rank()]); });
   for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
     results[rank].error = outcomes[rank].error;
   }

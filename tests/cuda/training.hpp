@@ -21,10 +21,10 @@ namespace training {
 struct StepPlan {
   std::size_t micro_steps = 1;
   zero::FinishOptions finish{};
-  bool exact = false;        // gradients are small integers, whatever the weights are
-  bool not_finite = false;   // rank 0 has a gradient that is infinite
-  bool skips_a_unit = false; // unit 1 does not run, on any rank
-  bool captured = false;     // on CUDA; such steps are captured once and have equal plans but finish
+  bool exact = false;         // gradients are small integers, whatever the weights are
+  bool not_finite = false;    // rank 0 has a gradient that is infinite
+  bool skips_a_unit = false;  // unit 1 does not run, on any rank
+  bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
 };
 
 struct Setup {

@@ -175,11 +175,11 @@ struct ControlView {
     head.norm = order == 2 ? *parts : norm_of(order, parts, of_ranks);
     if (of_world) {
       unsigned long long& where = record->decision.disagreement;
-      constexpr unsigned long long nowhere = ControlDecision::nowhere;
-      if (where == nowhere && head.disagreeing != 0) where = trace_count;  // the options
+      constexpr unsigned long long none = ControlDecision::nowhere;
+      if (where == none && head.disagreeing != 0) where = trace_count;  // the options
       // What a rank that failed did not come to say is no difference.
-      if (head.failed != 0 && where + 1 >= trace_count) where = nowhere;
-      head.disagreeing = where == nowhere ? 0 : 1;
+      if (head.failed != 0 && where + 1 >= trace_count) where = none;
+      head.disagreeing = where == none ? 0 : 1;
     }
     record->head = head;
   }
