@@ -1,46 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 #include <bit>
-#include <limits>
 #include <optional>
 #include <zero/cuda.cuh>
 
+#include "layer.cuh"
 #include "ranks.hpp"
 #include "training.hpp"
 
 namespace training {
 
-struct Sizes {
-  std::size_t rows, columns;
-};
-
-template <class T>
-struct Layer {
-  zero::Tensor<T> weight, bias;
-  static auto tensors(const Sizes& sizes) {
-    return zero::tensors(zero::tensor("weight", &Layer::weight, {sizes.rows, sizes.columns}),
-                         zero::tensor("bias", &Layer::bias, {sizes.columns}, zero::no_decay));
-  }
-};
-
-/// What a backward pass adds to the gradient of an element: the same on every device.
-struct Gradient {
-  static constexpr float infinity = std::numeric_limits<float>::infinity();
-  std::uint64_t key;
-  bool exact, not_finite;
-
-  ZERO_HOST_DEVICE float operator()(std::uint64_t i, float weight) const {
-    const auto number = static_cast<float>((i * 7 + key * 13) % 17) - 8;
-    if (not_finite && i == 3) return infinity;
-    return exact ? number : number * 0.37F + weight * 0.11F;
-  }
-};
-
-template <class T>
-__global__ void add_gradient(const T* weight, float* gradient, std::size_t count, Gradient g) {
-  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) gradient[i] += g(i, zero::to_float(weight[i]));
-}
+using cuda_tests::add_gradient;
+using cuda_tests::Gradient;
+using cuda_tests::Layer;
+using cuda_tests::Sizes;
 
 template <class T>
 void backward(zero::CudaStream& stream, zero::Tensor<T> weight, zero::Tensor<float> gradient,
@@ -167,7 +140,9 @@ std::vector<Result> on_host(const Setup& setup) {
 std::vector<Result> on_cuda(const Setup& setup) {
   std::vector<Result> results(setup.ranks);
   zero::NcclOptions options;
+  const zero::NcclBoard board(setup.ranks);
   options.time_limit = setup.options.time_limit;
+  options.board = &board;
   const auto outcomes = cuda_tests::outcomes(
       setup.ranks, options, [&](auto& comm) { train_in(setup, comm, results[comm.rank()]); });
   for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
