@@ -10,8 +10,8 @@ build=$2
 always="
 destroyed_twice|a stream was used that was destroyed
 used_after_it_was_freed|belong to an allocation of 16384 bytes at 0x[0-9a-f]+ that was freed
-kernel_stores_past_the_end|fill.*st\.global.*block.*1.*thread.*104
-kernel_uses_freed_memory|fill.*st\.global.*block.*0.*thread.*0
+kernel_stores_past_the_end|fill.*block .1, 0, 0., thread .104, 0, 0.*st\.global
+kernel_uses_freed_memory|fill.*block .0, 0, 0., thread .0, 0, 0.*st\.global
 "
 # Found by the thread sanitizer alone.
 race='WARNING: ThreadSanitizer: data race'
