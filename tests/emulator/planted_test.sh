@@ -10,8 +10,8 @@ build=$2
 always="
 destroyed_twice|a stream was used that was destroyed
 used_after_it_was_freed|belong to an allocation of 16384 bytes at 0x[0-9a-f]+ that was freed
-kernel_stores_past_the_end|fill.*st\.global.*block.*1.*thread.*104
-kernel_uses_freed_memory|fill.*st\.global.*block.*0.*thread.*0
+kernel_stores_past_the_end|fill.*block .1, 0, 0., thread .104, 0, 0.*st\.global
+kernel_uses_freed_memory|fill.*block .0, 0, 0., thread .0, 0, 0.*st\.global
 "
 # Found by the thread sanitizer alone.
 race='WARNING: ThreadSanitizer: data race'
@@ -21,7 +21,6 @@ wait_for_an_old_record|$race
 forgotten_wait_for_a_collective|$race
 forgotten_wait_in_a_graph|$race
 freed_while_another_stream_reads|$race|that was freed
-freed_while_work_is_pending|$race
 host_reads_before_it_waits|$race
 host_reuses_a_buffer_that_is_being_copied|$race
 kernels_race|$race
