@@ -40,7 +40,10 @@ __global__ void __launch_bounds__(block_threads)
     const std::uint32_t bits = magnitude_bits(values[k]);
     largest = bits > largest ? bits : largest;
   }
-  largest = __reduce_max_sync(0xFFFFFFFF, largest);
+  for (int by = 16; by > 0; by /= 2) {
+    const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFF, largest, by);
+    largest = other > largest ? other : largest;
+  }
   if (lanes.mask == 0) return;
   const float scale = block_scale(largest);
   if (lanes.begin % quantised_block == 0) to.scales[lanes.begin / quantised_block] = scale;
