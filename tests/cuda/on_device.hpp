@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace on_device {
@@ -24,8 +25,11 @@ class Copy {
     check(cudaMalloc(reinterpret_cast<void**>(&memory_), (count_ + shift_ + 1) * sizeof(T)));
     check(cudaMemcpy(data(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice));
   }
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
+  Copy(Copy&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)),
+        count_(other.count_),
+        shift_(other.shift_) {}
+  Copy& operator=(Copy&&) = delete;
   ~Copy() { cudaFree(memory_); }
 
   T* data() const { return memory_ + shift_; }

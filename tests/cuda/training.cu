@@ -143,10 +143,16 @@ std::vector<Result> on_cuda(const Setup& setup) {
   const zero::NcclBoard board(setup.ranks);
   options.time_limit = setup.options.time_limit;
   options.board = &board;
-  const auto outcomes = cuda_tests::outcomes(
-      setup.ranks, options, [&](auto& comm) { train_in(setup, comm, results[comm.rank()]); });
-  for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
-    results[rank].error = outcomes[rank].error;
+  try {
+    const auto outcomes = cuda_tests::outcomes(setup.ranks, options, [&](auto& comm) {
+      train_in(setup, comm, results[comm.rank()]);
+    });
+    for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
+      results[rank].error = outcomes[rank].error;
+      if (!outcomes[rank].typed) results[rank].error += " (not a zero::Error)";
+    }
+  } catch (const zero::Error& error) {  // there are no ranks yet
+    for (Result& result : results) result.error = error.what();
   }
   return results;
 }

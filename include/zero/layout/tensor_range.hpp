@@ -19,7 +19,10 @@ struct TensorRange {
 };
 
 /// The number of the last range that begins at or before `position`; 0 if none does.
-ZERO_HOST_DEVICE constexpr std::uint32_t last_range(const TensorRange* ranges, std::uint32_t count,
+///
+/// Pre:     the ranges, or what else has an offset, are in order of it.
+template <class Range>
+ZERO_HOST_DEVICE constexpr std::uint32_t last_range(const Range* ranges, std::uint32_t count,
                                                     std::uint64_t position) {
   std::uint32_t low = 0, high = count;  // what is before high and not before low remains
   while (high - low > 1) {

@@ -113,10 +113,13 @@ struct TensorUpdate {
   }
 };
 template <Optimizer O>
-__global__ void __launch_bounds__(block_threads) update_kernel(GroupUpdate<O> u, Tiling tiling) {
-  const std::uint64_t tile = thread_number(blockIdx.x, blockDim.x, threadIdx.x);
+__device__ void update_tile(const GroupUpdate<O>& u, const Tiling& tiling, std::uint64_t tile) {
   if (tile >= tiling.tiles() || u.decision->applied == 0) return;
   for_each_tensor(tiling, tile, {u.ranges, u.range_count, u.begin}, TensorUpdate<O>{u});
+}
+template <Optimizer O>
+__global__ void __launch_bounds__(block_threads) update_kernel(GroupUpdate<O> u, Tiling tiling) {
+  update_tile(u, tiling, thread_number(blockIdx.x, blockDim.x, threadIdx.x));
 }
 }  // namespace detail
 

@@ -35,6 +35,14 @@ struct Tiling {
       if (aligned) shift = wanted;
     }
   }
+  /// The same with whole tiles from the first element on, whatever that means for the alignment.
+  template <std::size_t n>
+  static Tiling from_first(const Array (&arrays)[n]) {
+    Tiling made(arrays);
+    made.aligned = made.aligned && made.shift == 0;
+    made.shift = 0;
+    return made;
+  }
   ZERO_HOST_DEVICE constexpr std::uint64_t tiles() const {
     return count == 0 ? 0 : (count + shift + tile_size - 1) / tile_size;
   }
