@@ -21,7 +21,6 @@ wait_for_an_old_record|$race
 forgotten_wait_for_a_collective|$race
 forgotten_wait_in_a_graph|$race
 freed_while_another_stream_reads|$race|that was freed
-freed_while_work_is_pending|$race
 host_reads_before_it_waits|$race
 host_reuses_a_buffer_that_is_being_copied|$race
 kernels_race|$race

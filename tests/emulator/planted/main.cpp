@@ -119,14 +119,6 @@ void used_after_it_was_freed(bool mended) {
   std::printf("synchronised: %s\n", cudaGetErrorName(error));
 }
 
-void freed_while_work_is_pending(bool mended) {
-  const Things t;
-  MUST(cudaMemsetAsync(t.first, 1, bytes, t.a));
-  if (mended) MUST(cudaStreamSynchronize(t.a));
-  MUST(cudaFree(t.first));
-  t.finish();
-}
-
 void host_reads_before_it_waits(bool mended) {
   const Things t;
   MUST(cudaMemsetAsync(t.first, 0, bytes, t.a));
@@ -188,7 +180,6 @@ int main(int arguments, char** argument) {
       {"wait_for_an_old_record", wait_for_an_old_record},
       {"forgotten_wait_for_a_collective", forgotten_wait_for_a_collective},
       {"freed_while_another_stream_reads", freed_while_another_stream_reads},
-      {"freed_while_work_is_pending", freed_while_work_is_pending},
       {"used_after_it_was_freed", used_after_it_was_freed},
       {"host_reads_before_it_waits", host_reads_before_it_waits},
       {"host_reuses_a_buffer_that_is_being_copied", host_reuses_a_buffer_that_is_being_copied},
