@@ -41,23 +41,11 @@ cudaError_t allocate_now(void** pointer, std::size_t bytes, MemoryKind kind) {
   return cudaSuccess;
 }
 
-/// Frees when everything that was enqueued on the device is done. Those streams are not ordered
-/// before the caller by that: CUDA does not promise it, and whoever relies on it races.
 cudaError_t free_now(void* pointer, MemoryKind kind) {
   if (!pointer) return cudaSuccess;
   Lock held = lock();
   refuse_unsafe_call(held);
-  const Allocation a = forget_allocation(held, pointer, kind);
-  count_as_freed(held, a);
-  std::vector<OperationPointer> pending;
-  for (const auto& stream : state().all_streams) {
-    if (stream->device == a.device && stream->last) pending.push_back(stream->last);
-  }
-  for (const auto& operation : pending) {
-    while (!operation->finished) operation->done.wait(held);
-  }
-  held.unlock();
-  release_memory(a);
+  free_after_all_work(held, pointer, kind);
   return cudaSuccess;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Kernels: what nvcc's objects register, and launches.
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
@@ -12,7 +15,8 @@ namespace emulator {
 namespace {
 
 struct Kernel {
-  std::string name = {};
+  std::string name = {};     ///< As nvcc writes it,
+  std::string written = {};  ///< and as people do.
   const void* fatbin = nullptr;
 };
 /// By the address of the host's stub. Entries never go: their addresses are handles.
@@ -23,6 +27,14 @@ std::unordered_map<const void*, Kernel>& kernels() {
 const Kernel* find_kernel(Lock&, const void* stub) {
   const auto found = kernels().find(stub);
   return found == kernels().end() ? nullptr : &found->second;
+}
+
+std::string demangled(const char* name) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  const std::string written = text ? text : name;
+  std::free(text);
+  return written;
 }
 
 struct Configuration {
@@ -52,7 +64,7 @@ cudaError_t launch(const char* function, const Kernel* kernel, const Configurati
     if (!body) return cudaErrorInvalidDeviceFunction;
     Lock held = lock();
     submit(held, find_stream_of_current_device(held, c.stream),
-           {.name = kernel->name, .body = std::move(body)});
+           {.name = kernel->written, .body = std::move(body)});
     return cudaSuccess;
   });
 }
@@ -87,7 +99,7 @@ void __cudaRegisterFunction(void** handle, const char* stub, char*, const char* 
                             uint3*, dim3*, dim3*, int*) {
   Hidden hidden;
   const Lock held = lock();
-  kernels()[stub] = {name, *handle};
+  kernels()[stub] = {name, demangled(name), *handle};
 }
 // Variables of device code have no address here: the interpreter refuses kernels that use them.
 void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}

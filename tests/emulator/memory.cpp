@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stream.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #else
@@ -216,6 +218,16 @@ void release_memory(const Allocation& a) {
   if (memory().freed.size() <= freed_kept) return;
   munmap(memory().freed.front().mapping, memory().freed.front().mapped);
   memory().freed.pop_front();
+}
+
+void free_after_all_work(Lock& held, void* pointer, MemoryKind kind) {
+  const Allocation* const found = find_allocation(held, pointer);
+  wait_for_device(held, found ? found->device : current_device());
+  const Allocation a = forget_allocation(held, pointer, kind);
+  count_as_freed(held, a);
+  held.unlock();
+  release_memory(a);
+  held.lock();
 }
 
 const Allocation* find_allocation(Lock&, const void* pointer) {

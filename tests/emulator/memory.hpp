@@ -30,6 +30,8 @@ Allocation forget_allocation(Lock&, const void* pointer, MemoryKind kind);
 void release_memory(const Allocation& allocation);
 /// Takes `allocation` off memory_in_use().
 void count_as_freed(Lock&, const Allocation& allocation);
+/// Frees what nothing is enqueued for any more, as it waits for all work of the device.
+void free_after_all_work(Lock&, void* pointer, MemoryKind kind);
 
 /// The allocation that holds the byte, or null.
 const Allocation* find_allocation(Lock&, const void* pointer);

@@ -242,11 +242,7 @@ ncclResult_t ncclMemAlloc(void** pointer, std::size_t bytes) {
 ncclResult_t ncclMemFree(void* pointer) {
   return nccl_call("ncclMemFree", Kind::destroys, [&](Lock& held) {
     if (!pointer) return ncclSuccess;
-    const Allocation a = forget_allocation(held, pointer, MemoryKind::device);
-    count_as_freed(held, a);
-    held.unlock();
-    release_memory(a);
-    held.lock();
+    free_after_all_work(held, pointer, MemoryKind::device);
     return ncclSuccess;
   });
 }

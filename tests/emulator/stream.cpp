@@ -1,84 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Streams: a queue and a thread each.
+// Streams: how they are made and found, and how work gets into them.
 #include "stream.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
 #include <thread>
 #include <utility>
 
 #include "call.hpp"
 #include "capture.hpp"
-#include "memory.hpp"
 
 namespace emulator {
 namespace {
-
-void sleep_a_little(Lock& held, const Stream& stream, std::uint64_t begun) {
-  const unsigned most = state().delay_us;
-  if (most == 0) return;
-  std::uint64_t mixed = (state().delay_seed * 0x9e3779b97f4a7c15u) ^ (stream.number * 0xbf58476du);
-  mixed = (mixed ^ begun) * 0x94d049bb133111ebu;
-  held.unlock();
-  std::this_thread::sleep_for(std::chrono::microseconds((mixed >> 32) % (most + 1)));
-  held.lock();
-}
-
-/// Runs the body with its accesses seen; what it throws is reported and sticks to the device.
-void run_body(Lock& held, const Stream& stream, const Operation& operation) {
-  Device& device = state().devices[stream.device];
-  if (++device.work_begun == device.work_to_fail) {
-    fail_device(held, stream.device, device.work_error);
-  }
-  if (device.sticky != cudaSuccess || !operation.body) return;
-  add_record(held, true, operation.name, stream.device, stream.number, operation.bytes);
-  held.unlock();
-  std::string text;
-  cudaError_t error = cudaSuccess;
-  try {
-    Visible visible;
-    operation.body();
-  } catch (const WorkFailure& failure) {
-    error = failure.error;
-    text = failure.text;
-  } catch (const std::exception& failure) {
-    error = cudaErrorIllegalAddress;
-    text = failure.what();
-  }
-  held.lock();
-  if (error == cudaSuccess) return;
-  report(held, operation.name + " on device " + std::to_string(stream.device) + ": " + text);
-  fail_device(held, stream.device, error);
-}
-
-void run_stream(StreamPointer stream) {
-  Hidden hidden;
-  current_device() = stream->device;
-  set_working_device(stream->device);
-  Lock held = lock();
-  for (std::uint64_t begun = 0;; ++begun) {
-    while (stream->queue.empty() && !stream->closed) stream->wake.wait(held);
-    if (stream->queue.empty()) break;
-    const OperationPointer operation = stream->queue.front();
-    for (const auto& before : operation->after) {
-      while (!before->finished) before->done.wait(held);
-    }
-    sleep_a_little(held, *stream, begun);
-    acquire(operation->enqueued);
-    for (const auto& before : operation->after) acquire(before->completed);
-    run_body(held, *stream, *operation);
-    operation->body = nullptr;
-    operation->after.clear();
-    operation->finished_ms = now_ms();
-    release(operation->completed);
-    operation->finished = true;
-    operation->done.notify_all();
-    stream->queue.pop_front();
-  }
-  std::erase(state().all_streams, stream);
-}
 
 /// The default stream of each thread and device, which ends with the thread.
 struct OwnStreams {
@@ -183,6 +116,14 @@ void wait(Lock& held, const OperationPointer& operation) {
   if (!operation) return;
   while (!operation->finished) operation->done.wait(held);
   acquire(operation->completed);
+}
+
+void wait_for_device(Lock& held, int device) {
+  std::vector<OperationPointer> pending;
+  for (const auto& stream : state().all_streams) {
+    if (stream->device == device) pending.push_back(stream->last);
+  }
+  for (const auto& operation : pending) wait(held, operation);
 }
 
 OperationPointer last_operation(Lock& held, Stream& stream) {
@@ -291,13 +232,10 @@ cudaError_t cudaDeviceSynchronize() {
   return call("cudaDeviceSynchronize", Kind::uses, [] {
     Lock held = lock();
     refuse_unsafe_call(held);
-    std::vector<OperationPointer> pending;
     for (const auto& stream : state().all_streams) {
-      if (stream->device != current_device()) continue;
-      refuse_while_capturing(held, *stream);
-      pending.push_back(stream->last);
+      if (stream->device == current_device()) refuse_while_capturing(held, *stream);
     }
-    for (const auto& operation : pending) wait(held, operation);
+    wait_for_device(held, current_device());
     return state().devices[current_device()].sticky;
   });
 }

@@ -9,6 +9,8 @@ namespace emulator {
 
 /// A new stream with its thread.
 StreamPointer make_stream(Lock&, int device, unsigned flags, int priority = 0);
+/// What that thread does. The lock is not held.
+void run_stream(StreamPointer stream);
 /// Lets the thread end after the work that is enqueued.
 void close_stream(Lock&, Stream& stream);
 
@@ -25,6 +27,8 @@ OperationPointer push(Lock&, Stream& stream, const Work& work,
                       std::vector<OperationPointer> after = {});
 /// Blocks the calling thread, which is ordered after the operation then. Errors: none.
 void wait(Lock&, const OperationPointer& operation);
+/// The same for all that is enqueued on the device.
+void wait_for_device(Lock&, int device);
 /// The last operation that the host waits for when it synchronises with the stream; may be null.
 OperationPointer last_operation(Lock&, Stream& stream);
 
