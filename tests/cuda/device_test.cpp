@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(waits_order_work_on_memory_of_the_device) {
   CudaStream& a = device.make_stream("a");
   CudaStream& b = device.make_stream("b", zero::StreamPriority::high);
   CudaEvent written, read;
-  cuda_tests::OnDevice<unsigned char> from(std::vector<unsigned char>(count, 0));
-  cuda_tests::OnDevice<unsigned char> to(std::vector<unsigned char>(count, 0));
+  cuda_tests::OnDevice<unsigned char> from(count, 0);
+  cuda_tests::OnDevice<unsigned char> to(count, 0);
   std::vector<unsigned char> got(20 * count);
   for (int round = 0; round < 20; ++round) {
     a.wait(read);

@@ -54,6 +54,7 @@ class OnDevice {
       : count_(elements.size()), block_(zero::CudaMemory(), elements.size() * sizeof(T)) {
     move(data(), elements.data());
   }
+  OnDevice(std::size_t count, T value) : OnDevice(std::vector<T>(count, value)) {}
   T* data() { return reinterpret_cast<T*>(block_.data()); }
   std::vector<T> values() {
     std::vector<T> elements(count_);

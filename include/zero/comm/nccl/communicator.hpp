@@ -94,6 +94,7 @@ class NcclCommunicator : public detail::NcclCollectives {
   NcclCommunicator split(int color, int key) const {
     detail::Call call;
     call.collective = Collective::split;
+    refuse_in_group(call);
     if (color < 0) refuse(call, "the color is negative. Pass one of 0 or more");
     member_->world().check_thread(detail::NcclWhere{call, member_->handle()});
     return derived(call, "ncclCommSplit", member_->shared_world(),

@@ -29,7 +29,8 @@ struct CudaDeviceOptions {
 
 /// Streams on one CUDA device. The current device of the calling threads is left as it is.
 ///
-/// Destruction never throws; it waits for work that is still queued, at most for the time limit.
+/// Destruction never throws; it waits for work that is still queued on its own streams, at most for
+/// some time limits, and makes late collectives end: memory that they use must outlive it.
 class CudaDevice {
  public:
   using Stream = CudaStream;
@@ -48,9 +49,7 @@ class CudaDevice {
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() {
     for (auto& stream : streams_) {
-      try {
-        if (stream->owned_) stream->synchronize();
-      } catch (...) {}  // reported where it is waited for, or by nobody: this is the end
+      if (stream->owned_) stream->settle();
     }
   }
 

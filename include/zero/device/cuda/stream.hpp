@@ -53,6 +53,10 @@ class CudaStream {
     state_->wait([this] { return ended(); },
                  [this] { return "the wait of the host for stream '" + name_ + "'"; });
   }
+  /// The same without the errors, for those who clean up after one.
+  void settle() noexcept {
+    state_->settle([this] { return ended(); });
+  }
 
   /// Throws what synchronize() would throw so far, and keeps it. Does not wait. May be called
   /// during a capture, when it asks the communicators only.

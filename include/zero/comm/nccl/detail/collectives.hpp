@@ -68,7 +68,9 @@ class NcclCollectives {
   }
 
   void barrier(Label label = {}) const {
-    barrier(member_->buffer().stream(), label);
+    const Call call = Call{}.labelled(label);
+    refuse_in_group(call);
+    issue(member_->buffer().stream(), call);
     member_->buffer().stream().synchronize();
   }
   void barrier(CudaStream& stream, Label label = {}) const {
@@ -82,6 +84,11 @@ class NcclCollectives {
     throw ContractError(text_of(call) + " " + member_->handle().text() + ": " + why + ".");
   }
 
+  void refuse_in_group(const Call& call) const {
+    if (!member_->world().in_group()) return;
+    refuse(call, "it would block within grouped(). Pass a stream, or call it outside");
+  }
+
   std::shared_ptr<NcclMember> member_;
 
  private:
@@ -91,9 +98,7 @@ class NcclCollectives {
   }
   /// On memory of the host.
   void run(const Call& call) const {
-    if (member_->world().in_group()) {
-      refuse(call, "it would block within grouped(). Pass a stream");
-    }
+    refuse_in_group(call);
     NcclHostBuffer& buffer = member_->buffer();
     buffer.run(call, rank(), size(), [&](const void* in, void* out, std::size_t count) {
       enqueue(buffer.stream(), call, in, out, count);

@@ -19,10 +19,10 @@ namespace zero::detail {
 class NcclHostBuffer {
  public:
   NcclHostBuffer(const CudaDeviceOptions& options, std::size_t bytes)
-      : device_(options),
-        stream_(device_.make_stream("collectives of the host")),
-        pinned_(PinnedMemory(), bytes),
-        memory_(device_.memory(), bytes) {}
+      : pinned_(PinnedMemory(), bytes),
+        memory_(CudaMemory(options.ordinal), bytes),
+        device_(options),
+        stream_(device_.make_stream("collectives of the host")) {}
 
   CudaStream& stream() { return stream_; }
   int ordinal() const { return device_.ordinal(); }
@@ -32,40 +32,54 @@ class NcclHostBuffer {
   /// for so many elements.
   template <class Issue>
   void run(const Call& call, std::size_t rank, std::size_t ranks, const Issue& issue) {
-    const bool gathers = call.collective == Collective::all_gather;
-    const bool scatters = call.collective == Collective::reduce_scatter;
-    const std::size_t size = size_of(call.type);
-    const std::size_t in_parts = scatters ? ranks : 1, out_parts = gathers ? ranks : 1;
-    const std::size_t most = memory_.bytes() / size / std::max(in_parts, out_parts);
-    for (std::size_t begin = 0; begin < call.count; begin += most) {
-      const std::size_t count = std::min(most, call.count - begin), bytes = count * size;
-      // In place: the smaller of the two is this rank's part of the larger.
-      const std::size_t in = gathers ? rank * bytes : 0, out = scatters ? rank * bytes : 0;
-      for (std::size_t part = 0; part < in_parts; ++part) {
-        std::memcpy(pinned_.data() + in + part * bytes,
-                    static_cast<const std::byte*>(call.in) + (part * call.count + begin) * size,
-                    bytes);
+    const std::size_t parts =
+        call.collective == Collective::all_gather || call.collective == Collective::reduce_scatter
+            ? ranks
+            : 1;
+    const std::size_t most = memory_.bytes() / size_of(call.type) / parts;
+    try {
+      for (std::size_t begin = 0; begin < call.count; begin += most) {
+        run(call, rank, ranks, issue, begin, std::min(most, call.count - begin));
       }
-      copy(memory_.data() + in, pinned_.data() + in, in_parts * bytes, cudaMemcpyHostToDevice);
-      issue(memory_.data() + in, memory_.data() + out, count);
-      copy(pinned_.data() + out, memory_.data() + out, out_parts * bytes, cudaMemcpyDeviceToHost);
-      stream_.synchronize();
-      for (std::size_t part = 0; part < out_parts; ++part) {
-        std::memcpy(static_cast<std::byte*>(call.out) + (part * call.count + begin) * size,
-                    pinned_.data() + out + part * bytes, bytes);
-      }
+    } catch (...) {
+      stream_.settle();  // the next one writes where this one may still read
+      throw;
     }
   }
 
  private:
+  template <class Issue>
+  void run(const Call& call, std::size_t rank, std::size_t ranks, const Issue& issue,
+           std::size_t begin, std::size_t count) {
+    const bool gathers = call.collective == Collective::all_gather;
+    const bool scatters = call.collective == Collective::reduce_scatter;
+    const std::size_t size = size_of(call.type), bytes = count * size;
+    const std::size_t in_parts = scatters ? ranks : 1, out_parts = gathers ? ranks : 1;
+    // In place: the smaller of the two is this rank's part of the larger.
+    const std::size_t in = gathers ? rank * bytes : 0, out = scatters ? rank * bytes : 0;
+    for (std::size_t part = 0; part < in_parts; ++part) {
+      std::memcpy(pinned_.data() + in + part * bytes,
+                  static_cast<const std::byte*>(call.in) + (part * call.count + begin) * size,
+                  bytes);
+    }
+    copy(memory_.data() + in, pinned_.data() + in, in_parts * bytes, cudaMemcpyHostToDevice);
+    issue(memory_.data() + in, memory_.data() + out, count);
+    copy(pinned_.data() + out, memory_.data() + out, out_parts * bytes, cudaMemcpyDeviceToHost);
+    stream_.synchronize();
+    for (std::size_t part = 0; part < out_parts; ++part) {
+      std::memcpy(static_cast<std::byte*>(call.out) + (part * call.count + begin) * size,
+                  pinned_.data() + out + part * bytes, bytes);
+    }
+  }
+
   void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
     check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_.native()), "cudaMemcpyAsync");
   }
 
-  CudaDevice device_;
-  CudaStream& stream_;
   Block<PinnedMemory> pinned_;
   Block<CudaMemory> memory_;
+  CudaDevice device_;  // its end waits for what uses the memory
+  CudaStream& stream_;
 };
 
 }  // namespace zero::detail

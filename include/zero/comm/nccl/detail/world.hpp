@@ -228,7 +228,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
   /// The collective that is waited for, as far as this rank knows.
   std::string late_text() const {
     if (!pending_.empty()) return pending_.text();
-    return (captured_ ? "a collective of a captured graph " : "an operation ") +
+    return (captured_ ? "a collective of a captured graph " : "the communicators ") +
            ("on rank " + std::to_string(rank_));
   }
   /// ": rank 2 has issued less": which of the ranks that share the board are behind.

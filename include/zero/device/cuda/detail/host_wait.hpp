@@ -54,20 +54,40 @@ class CudaState {
   }
 
   /// Waits until done() is true, for at most the time limit since the last sign of life.
-  /// `describe()` says what for.
+  /// `describe()` says what for. If somebody who looks on has failed, it waits all the same, since
+  /// what follows an error is the end of the memory that the device's work uses.
   template <class Done, class Describe>
   void wait(const Done& done, const Describe& describe) {
-    Clock::time_point since = Clock::now();
-    std::uint64_t life = 0;
-    for (unsigned turn = 0;; ++turn) {
-      const bool over = done();
-      const std::uint64_t now_alive = look(true);
-      if (over) return;
-      const Clock::time_point now = Clock::now();
-      if (std::exchange(life, now_alive) != now_alive) since = now;
-      if (now - since >= limit_) expire(describe());
-      pause(turn);
-    }
+    const auto ask = [&] {
+      try {
+        return look(true);
+      } catch (const Error&) {
+        settle(done);
+        throw;
+      }
+    };
+    if (poll(done, ask)) return;
+    const std::string what = describe();
+    for_each([&](HostWatch& watch) { watch.expire(what); });
+    ask();
+    throw TimeoutError(what + " did not end within " + std::to_string(limit_.count()) +
+                       " ms; look for a kernel that hangs, or give the device more time "
+                       "(time_limit)");
+  }
+
+  /// Waits without errors, for those who clean up after one: what is late is made to end.
+  template <class Done>
+  void settle(const Done& done) noexcept {
+    const auto ask = [this]() -> std::uint64_t {
+      try {
+        return look(false);
+      } catch (const Error&) { return 0; }
+    };
+    try {
+      if (poll(done, ask)) return;
+      for_each([](HostWatch& watch) { watch.expire("the end of a stream"); });
+      poll(done, ask);
+    } catch (...) {}  // the device has failed: nothing runs on it any more
   }
 
   /// Asks all who look on; see HostWatch::look.
@@ -96,12 +116,20 @@ class CudaState {
     }
   }
 
-  [[noreturn]] void expire(const std::string& what) {
-    for_each([&](HostWatch& watch) { watch.expire(what); });
-    look(true);
-    throw TimeoutError(what + " did not end within " + std::to_string(limit_.count()) +
-                       " ms; look for a kernel that hangs, or give the device more time "
-                       "(time_limit)");
+  /// Asks done() and ask() by turns; false if the time is over.
+  template <class Done, class Ask>
+  bool poll(const Done& done, const Ask& ask) {
+    Clock::time_point since = Clock::now();
+    std::uint64_t life = 0;
+    for (unsigned turn = 0;; ++turn) {
+      const bool over = done();
+      const std::uint64_t alive = ask();
+      if (over) return true;
+      const Clock::time_point now = Clock::now();
+      if (std::exchange(life, alive) != alive) since = now;
+      if (now - since >= limit_) return false;
+      pause(turn);
+    }
   }
 
   static void pause(unsigned turn) {
