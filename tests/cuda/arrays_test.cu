@@ -109,8 +109,8 @@ BOOST_AUTO_TEST_CASE(codes_and_scales_are_those_of_the_host) {
         zero::cast(Array(got.data(), n, type), Array(back.data(), n));
         zero::cast(in, Array(expected.data(), n));
         for (std::size_t i = 0; i < n; ++i) {
-          BOOST_TEST_REQUIRE((back[i] == expected[i] ||
-                              (std::isnan(back[i]) && std::isnan(expected[i]))));
+          BOOST_TEST_REQUIRE(
+              (back[i] == expected[i] || (std::isnan(back[i]) && std::isnan(expected[i]))));
         }
       }
     }

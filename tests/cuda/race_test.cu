@@ -27,17 +27,14 @@ using zero::Schedule;
 using zero::Space;
 using zero::Step;
 
-auto model() {
-  return zero::model(zero::units<Layer>("block", 4, Sizes{2, 8}));
-}
+auto model() { return zero::model(zero::units<Layer>("block", 4, Sizes{2, 8})); }
 
 /// What a module is made of, around a schedule of the test's own; one rank.
 class Rig {
   using Comm = zero::NcclCommunicator;
   using Runner = zero::detail::Runner<zero::AdamW, Comm>;
   using Buffers = typename Runner::Buffers;
-  using Memory =
-      zero::detail::RankMemory<Buffers, zero::CudaMemory, zero::detail::CudaStaged>;
+  using Memory = zero::detail::RankMemory<Buffers, zero::CudaMemory, zero::detail::CudaStaged>;
 
  public:
   Rig(const Schedule& schedule, const zero::ParameterTable& table, const zero::Mesh<Comm>& mesh,
@@ -85,9 +82,8 @@ class Rig {
         to = memory_.buffers().whole_gradient(
             Runner::nth_access(step, Space::grads_whole, grads++).index, g);
       }
-      cuda_tests::add_gradient<float>
-          <<<1, 64, 0, streams_[step.stream].native()>>>(w.as<float>(), to.as<float>(),
-                                                         to.count == 1 ? 1 : w.count, Gradient{});
+      cuda_tests::add_gradient<float><<<1, 64, 0, streams_[step.stream].native()>>>(
+          w.as<float>(), to.as<float>(), to.count == 1 ? 1 : w.count, Gradient{});
     }
   }
 
@@ -121,8 +117,8 @@ BOOST_AUTO_TEST_CASE(a_step_of_stage_3_has_no_race_and_without_any_one_wait_it_h
   const zero::StageValue stage = zero::stage_value<zero::Zero3>;
   const zero::ModuleOptions options;
   const zero::detail::Schedules schedules(stage, table, options);
-  const Schedule schedule = zero::make_schedule(stage, table.shape(),
-                                                zero::training(table.units().size(), 2));
+  const Schedule schedule =
+      zero::make_schedule(stage, table.shape(), zero::training(table.units().size(), 2));
   BOOST_TEST(races(schedule, table, schedules) == 0);
   std::size_t waits = 0;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {

@@ -34,6 +34,7 @@ struct Setup {
   zero::ModuleOptions options{};
   std::vector<StepPlan> steps{};
   bool freezes = false;  // the first unit, after the first step
+  bool leaves = false;   // the last rank, in the backward pass of block.1
 };
 
 /// What one rank ends with.

@@ -225,8 +225,7 @@ BOOST_AUTO_TEST_CASE(a_captured_update_follows_what_device_memory_says) {
   on_device::check(cudaGraphLaunch(executable, stream));
   BOOST_TEST(master.get() == std::vector<float>(40, 9));
   const zero::Sgd::Coefficients faster{3, 0, 0};
-  on_device::check(
-      cudaMemcpy(coefficients.data(), &faster, sizeof faster, cudaMemcpyHostToDevice));
+  on_device::check(cudaMemcpy(coefficients.data(), &faster, sizeof faster, cudaMemcpyHostToDevice));
   on_device::check(cudaGraphLaunch(executable, stream));
   BOOST_TEST(master.get() == std::vector<float>(40, 6));
   const zero::UpdateDecision skipped{};
