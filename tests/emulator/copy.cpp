@@ -41,7 +41,7 @@ Work copy_work(void* to, const void* from, std::size_t bytes) {
   return {.name = "memcpy", .bytes = bytes, .body = [=] {
             check_access(to, bytes, false);
             check_access(from, bytes, false);
-            std::memmove(to, from, bytes);
+            std::memmove(host_view(to), host_view(from), bytes);
           }};
 }
 
@@ -55,7 +55,7 @@ void check_fill(Lock& held, const void* to, std::size_t bytes) {
 Work fill_work(void* to, int value, std::size_t bytes) {
   return {.name = "memset", .bytes = bytes, .body = [=] {
             check_access(to, bytes, true);
-            std::memset(to, value, bytes);
+            std::memset(host_view(to), value, bytes);
           }};
 }
 

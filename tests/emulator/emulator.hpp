@@ -36,6 +36,14 @@ std::size_t memory_in_use(int device);
 /// The most that memory_in_use(device) has been since the last reset_peaks().
 std::size_t memory_peak(int device);
 void reset_peaks();
+/// The addresses of device memory carry a bit that no address of the host has: the host that loads
+/// or stores through one of them ends with a segmentation fault, as it does on a real device.
+inline constexpr std::uintptr_t device_bit = std::uintptr_t{1} << 55;
+/// Where the memory behind a pointer is found by work that runs on a stream.
+template <class T>
+T* host_view(T* pointer) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(pointer) & ~device_bit);
+}
 /// True if the bytes lie in one live allocation that the device whose work runs on this thread may
 /// access (any device's, on a thread that runs no such work).
 bool valid_access(const void* pointer, std::size_t bytes) noexcept;
@@ -116,8 +124,8 @@ std::vector<std::string> take_reports();
 
 // ---- Work of a test's own
 
-/// Enqueues `work` like a kernel: it may access device memory, is captured into a graph by a
-/// capturing stream, and runs again at each launch of it.
+/// Enqueues `work` like a kernel: it may access device memory by host_view(), is captured into a
+/// graph by a capturing stream, and runs again at each launch of it.
 cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<void()> work);
 
 }  // namespace emulator

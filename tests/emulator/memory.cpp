@@ -40,7 +40,13 @@ std::size_t page_bytes() {
 }
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// The parts of the pages that do not belong to the allocation.
+/// Adds the bit of device memory to an address of such memory.
+char* marked(char* pointer, MemoryKind kind) {
+  if (kind == MemoryKind::pinned) return pointer;
+  return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(pointer) | device_bit);
+}
+
+/// The parts of the pages that do not belong to the allocation, as the host sees them.
 struct Margins {
   char* before;
   std::size_t bytes_before;
@@ -48,10 +54,11 @@ struct Margins {
   std::size_t bytes_after;
 };
 Margins margins(const Allocation& a) {
-  char* const end = a.begin + a.bytes;
-  char* const guard = a.mapping + a.mapped - page_bytes();
-  return {a.mapping, static_cast<std::size_t>(a.begin - a.mapping), end,
-          static_cast<std::size_t>(guard - end)};
+  char* const begin = host_view(a.begin);
+  char* const first = host_view(a.mapping);
+  char* const guard = first + a.mapped - page_bytes();
+  return {first, static_cast<std::size_t>(begin - first), begin + a.bytes,
+          static_cast<std::size_t>(guard - begin) - a.bytes};
 }
 
 bool canaries_hold(const Allocation& a) {
@@ -137,7 +144,8 @@ bool valid_access(const void* pointer, std::size_t bytes) noexcept {
 
 void set_working_device(int device) { thread_table().device = device; }
 
-void poison_memory(char* begin, std::size_t bytes) {
+void poison_memory(char* pointer, std::size_t bytes) {
+  char* const begin = host_view(pointer);
   // Of what is huge the ends suffice: all of it would cost as many pages.
   constexpr std::size_t huge = std::size_t{64} << 20, part = std::size_t{1} << 20;
   if (bytes <= huge) {
@@ -163,8 +171,9 @@ char* allocate(Lock&, std::size_t bytes, int device, MemoryKind kind, std::size_
   if (mapping == MAP_FAILED) throw CudaFailure{cudaErrorMemoryAllocation};
   char* const first = static_cast<char*>(mapping);
   mprotect(first + pages, page_bytes(), PROT_NONE);
-  const Allocation a{
-      first + (pages - bytes) / alignment * alignment, bytes, device, kind, first, mapped};
+  const std::size_t before = (pages - bytes) / alignment * alignment;
+  char* const marked_first = marked(first, kind);
+  const Allocation a{marked_first + before, bytes, device, kind, marked_first, mapped};
   const Margins m = margins(a);
   std::memset(m.before, canary, m.bytes_before);
   std::memset(m.after, canary, m.bytes_after);
@@ -207,8 +216,8 @@ void release_memory(const Allocation& a) {
     poison_memory(a.begin, a.bytes);
   }
   const bool intact = canaries_hold(a);
-  mmap(a.mapping, a.mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-       0);
+  mmap(host_view(a.mapping), a.mapped, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   Lock held = lock();
   if (!intact) {
     report(held, "bytes around an allocation of " + describe(a.begin, a.bytes) +
@@ -216,7 +225,7 @@ void release_memory(const Allocation& a) {
   }
   memory().freed.push_back(a);
   if (memory().freed.size() <= freed_kept) return;
-  munmap(memory().freed.front().mapping, memory().freed.front().mapped);
+  munmap(host_view(memory().freed.front().mapping), memory().freed.front().mapped);
   memory().freed.pop_front();
 }
 

@@ -14,7 +14,7 @@ struct Allocation {
   std::size_t bytes;
   int device;
   MemoryKind kind;
-  char* mapping;  ///< Whole pages, the last of which nobody may touch.
+  char* mapping;  ///< Whole pages around it, the last of which nobody may touch.
   std::size_t mapped;
 };
 

@@ -97,15 +97,15 @@ void read(Collective& collective, const Transfer& own, std::size_t rank, std::si
   const auto& arrivals = collective.arrivals;
   const std::size_t bytes = own.count * bytes_of(own.type);
   const auto root = static_cast<std::size_t>(own.peer);
-  char* const to = static_cast<char*>(own.to);
+  char* const to = host_view(static_cast<char*>(own.to));
   switch (own.op) {
     case Op::all_gather:
       for (std::size_t other = 0; other < ranks; ++other) {
-        const void* const from = arrivals[other].transfer.from;
+        const void* const from = host_view(arrivals[other].transfer.from);
         if (from != to + other * bytes) std::memcpy(to + other * bytes, from, bytes);
       }
       break;
-    case Op::reduce_scatter: reduce(arrivals, rank * own.count, own.count, own.to); break;
+    case Op::reduce_scatter: reduce(arrivals, rank * own.count, own.count, to); break;
     case Op::all_reduce: {
       // Each rank computes a part of the result.
       const std::size_t first = own.count * rank / ranks;
@@ -114,11 +114,11 @@ void read(Collective& collective, const Transfer& own, std::size_t rank, std::si
       break;
     }
     case Op::reduce:
-      if (rank == root) reduce(arrivals, 0, own.count, own.to);
+      if (rank == root) reduce(arrivals, 0, own.count, to);
       break;
     case Op::broadcast: {
-      const void* const from = arrivals[root].transfer.from;
-      if (from != own.to) std::memcpy(own.to, from, bytes);
+      const void* const from = host_view(arrivals[root].transfer.from);
+      if (from != to) std::memcpy(to, from, bytes);
       break;
     }
     case Op::send:
@@ -195,7 +195,7 @@ void run_collective(const Ticket& ticket, const Transfer& own) {
     held.unlock();
     {
       Visible visible;
-      std::memcpy(own.to, collective->result.data(), collective->result.size());
+      std::memcpy(host_view(own.to), collective->result.data(), collective->result.size());
     }
     held.lock();
   }
@@ -240,7 +240,8 @@ void run_messages(const Ticket& ticket, const std::vector<Transfer>& transfers) 
     held.unlock();
     {
       Visible visible;
-      std::memcpy(transfer.to, theirs.from, theirs.count * bytes_of(theirs.type));
+      std::memcpy(host_view(transfer.to), host_view(theirs.from),
+                  theirs.count * bytes_of(theirs.type));
     }
     held.lock();
     release(message->received);

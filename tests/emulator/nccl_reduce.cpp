@@ -30,7 +30,7 @@ struct SumOf<__nv_bfloat16> {
 template <class T>
 typename SumOf<T>::type load(const void* from, std::size_t index) {
   T element;
-  std::memcpy(&element, static_cast<const char*>(from) + index * sizeof(T), sizeof(T));
+  std::memcpy(&element, static_cast<const char*>(host_view(from)) + index * sizeof(T), sizeof(T));
   return static_cast<typename SumOf<T>::type>(element);
 }
 

@@ -107,7 +107,9 @@ void locate(Warp& warp, const Instruction& i, Mask mask, std::size_t bytes,
                " are not aligned to their size");
     });
   }
-  if (global != 0) check_global(warp, i, global, bytes, places);
+  if (global == 0) return;
+  check_global(warp, i, global, bytes, places);
+  for_lanes(global, [&](unsigned k) { places[k] = host_view(places[k]); });
 }
 
 }  // namespace emulator::ptx

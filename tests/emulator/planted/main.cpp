@@ -161,9 +161,16 @@ void work_writes_past_the_end(bool mended) {
   const std::size_t last = mended ? bytes - 1 : bytes;
   char* odd;
   MUST(cudaMalloc(reinterpret_cast<void**>(&odd), bytes - 100));
-  MUST(emulator::enqueue(t.a, "fill", [=] { odd[last - 100] = 1; }));
+  MUST(emulator::enqueue(t.a, "fill", [=] { emulator::host_view(odd)[last - 100] = 1; }));
   t.finish();
   MUST(cudaFree(odd));
+}
+
+void host_reads_device_memory(bool mended) {
+  const Things t;
+  std::memset(t.pinned, 0, bytes);
+  const float* const read = mended ? t.pinned : t.first;
+  std::printf("read %g\n", static_cast<double>(read[5]));
 }
 
 void destroyed_twice(bool mended) {
@@ -185,6 +192,7 @@ int main(int arguments, char** argument) {
       {"host_reuses_a_buffer_that_is_being_copied", host_reuses_a_buffer_that_is_being_copied},
       {"forgotten_wait_in_a_graph", forgotten_wait_in_a_graph},
       {"work_writes_past_the_end", work_writes_past_the_end},
+      {"host_reads_device_memory", host_reads_device_memory},
       {"destroyed_twice", destroyed_twice},
       {"kernel_stores_past_the_end", kernel_stores_past_the_end},
       {"kernel_uses_freed_memory", kernel_uses_freed_memory},
