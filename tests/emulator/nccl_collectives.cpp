@@ -191,7 +191,7 @@ void run_collective(const Ticket& ticket, const Transfer& own) {
     if (!reads_from(own, other, communicator.rank)) continue;
     acquire(collective->arrivals[static_cast<std::size_t>(other)].read);
   }
-  if (own.op == Op::all_reduce) {
+  if (own.op == Op::all_reduce && own.count != 0) {
     held.unlock();
     {
       Visible visible;

@@ -166,7 +166,7 @@ class NcclCommunicator : public detail::NcclCollectives {
     auto world = std::make_shared<detail::NcclWorld>(options, handle.rank, handle.size);
     auto buffer = std::make_shared<detail::NcclHostBuffer>(
         CudaDeviceOptions{.ordinal = ordinal, .time_limit = options.time_limit},
-        std::max(options.host_buffer_bytes, 64 * handle.size));
+        std::max(options.host_buffer_bytes, 64 * handle.size), options.followed_in_graphs);
     world->pending().prepare(buffer->stream());
     return NcclCommunicator(std::make_shared<detail::NcclMember>(
         world, std::move(buffer), handle, [&](detail::NcclHandle& made) { make(*world, made); }));

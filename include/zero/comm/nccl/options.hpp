@@ -46,6 +46,9 @@ struct NcclOptions {
   /// Collectives that are followed until their end, so that an error can name the first that is
   /// late. Older ones are named no more.
   std::size_t followed = 256;
+  /// The same of those that graphs replay, for each communicator: a copy of 8 bytes behind each
+  /// lets the host know. 0 for none.
+  std::size_t followed_in_graphs = 4096;
   /// Of ranks that are threads of one process; otherwise null.
   const NcclBoard* board = nullptr;
 };

@@ -13,11 +13,14 @@
 
 namespace zero::detail {
 
+class NcclCaptured;
+
 /// One ncclComm_t among those of a world. Its address is what the world knows it by.
 struct NcclHandle {
   ncclComm_t comm = nullptr;  // null: not made yet, or ended
   bool owned = true;          // otherwise the user's
   std::size_t rank = 0, size = 1;
+  NcclCaptured* captured = nullptr;
 
   /// "on rank 1 of 4"
   std::string text() const {

@@ -9,21 +9,25 @@
 #include <cstddef>
 #include <cstring>
 #include <zero/comm/detail/call.hpp>
+#include <zero/comm/nccl/detail/captured.hpp>
 #include <zero/device/cuda/device.hpp>
 #include <zero/device/cuda/memory.hpp>
 
 namespace zero::detail {
 
-/// A stream, and a block of device memory with a twin that is pinned in the host's: what is too
-/// large goes through them in several parts, each the size that all ranks agree on.
+/// What the communicators of a rank share on its device: a stream, and a block of device memory
+/// with a twin that is pinned in the host's. What is too large goes through them in several parts,
+/// each the size that all ranks agree on.
 class NcclHostBuffer {
  public:
-  NcclHostBuffer(const CudaDeviceOptions& options, std::size_t bytes)
-      : pinned_(PinnedMemory(), bytes),
+  NcclHostBuffer(const CudaDeviceOptions& options, std::size_t bytes, std::size_t numbers)
+      : numbers_(options.ordinal, numbers),
+        pinned_(PinnedMemory(), bytes),
         memory_(CudaMemory(options.ordinal), bytes),
         device_(options),
         stream_(device_.make_stream("collectives of the host")) {}
 
+  const NcclNumbers& numbers() const { return numbers_; }
   CudaStream& stream() { return stream_; }
   int ordinal() const { return device_.ordinal(); }
   CudaMemory memory() const { return device_.memory(); }
@@ -76,6 +80,7 @@ class NcclHostBuffer {
     check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_.native()), "cudaMemcpyAsync");
   }
 
+  NcclNumbers numbers_;
   Block<PinnedMemory> pinned_;
   Block<CudaMemory> memory_;
   CudaDevice device_;  // its end waits for what uses the memory

@@ -34,7 +34,9 @@ class NcclMember {
       : world_(std::move(world)),
         buffer_(std::move(buffer)),
         word_(buffer_->memory(), sizeof(std::uint64_t)),
+        captured_(buffer_->numbers()),
         handle_(handle) {
+    handle_.captured = &captured_;
     world_->add(handle_);
     try {
       make(handle_);
@@ -111,6 +113,7 @@ class NcclMember {
   std::shared_ptr<NcclWorld> world_;
   std::shared_ptr<NcclHostBuffer> buffer_;
   Block<CudaMemory> word_;
+  NcclCaptured captured_;
   NcclHandle handle_;
   std::array<ncclRedOp_t, 4> averages_{};  // of fp32, fp64, bf16, fp16
   std::size_t averages_made_ = 0;

@@ -22,6 +22,7 @@
 #include <zero/base/error.hpp>
 #include <zero/comm/detail/text.hpp>
 #include <zero/comm/detail/world.hpp>
+#include <zero/comm/nccl/detail/captured.hpp>
 #include <zero/comm/nccl/detail/handle.hpp>
 #include <zero/comm/nccl/detail/pending.hpp>
 #include <zero/comm/nccl/options.hpp>
@@ -140,7 +141,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
       call(*other, "ncclGroupEnd", *other, [&] { return async_state(other->comm); });
     }
     const std::lock_guard lock(mutex_);
-    pending_.record();
+    follow();
   }
   bool in_group() const { return group_depth_ != 0; }
 
@@ -156,11 +157,12 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
     this->call(handle, api, where, [&] { return f(handle.comm, stream.native()); });
     const std::lock_guard lock(mutex_);
     if (captured) {
-      captured_ = true;
-      return history().end(number);
+      handle.captured->add(call, stream);
+      history().end(number);
+    } else {
+      pending_.add(call, handle.rank, handle.size, number, stream);
     }
-    pending_.add(call, handle.rank, handle.size, number, stream);
-    if (group_depth_ == 0) pending_.record();
+    if (group_depth_ == 0) follow();
   }
 
   /// Throws unless the calling thread is the one that issues collectives.
@@ -180,15 +182,17 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
     const std::lock_guard lock(mutex_);
     if (!board_->failed()) ask();
     if (board_->failed()) {
+      if (where_.empty()) where_ = late_text();
       stop();
-      if (!waiting || !std::exchange(told_, true)) board_->raise(late_text());
+      if (!waiting || !std::exchange(told_, true)) board_->raise(where_);
     }
     return life_;
   }
   void expire(const std::string& what) noexcept override {
     const std::lock_guard lock(mutex_);
     try {
-      note_failure(true, late_text() + " did not end within " + limit_text() + ", during " + what +
+      where_ = late_text();
+      note_failure(true, where_ + " did not end within " + limit_text() + ", during " + what +
                              behind() + why_late);
     } catch (...) { board_->fail(true, "a collective did not end within the time limit"); }
     stop();
@@ -217,19 +221,32 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
   /// Looks after everything once. Pre: locked.
   void ask() {
     life_ = pending_.advance(history());
+    for (const NcclHandle* handle : handles_) life_ += handle->captured->done();
     for (NcclHandle* handle : handles_) {
       const ncclResult_t code = async_state(handle->comm);
       if (code == ncclSuccess || code == ncclInProgress) continue;
-      return note_failure(
-          false, late_text() + ": " + text_of(code, "ncclCommGetAsyncError", handle->comm));
+      where_ = late_text();
+      return note_failure(false,
+                          where_ + ": " + text_of(code, "ncclCommGetAsyncError", handle->comm));
     }
   }
 
+  /// Lets the streams tell when what they were given has ended. Pre: locked.
+  void follow() {
+    pending_.record();
+    for (NcclHandle* handle : handles_) handle->captured->mark();
+  }
   /// The collective that is waited for, as far as this rank knows.
   std::string late_text() const {
     if (!pending_.empty()) return pending_.text();
-    return (captured_ ? "a collective of a captured graph " : "the communicators ") +
-           ("on rank " + std::to_string(rank_));
+    // Which communicator the device waits in is not known; it is none of one rank.
+    std::string text;
+    for (const NcclHandle* handle : handles_) {
+      if (handle->captured->empty() || handle->size == 1) continue;
+      text += (text.empty() ? "" : ", or ") + handle->captured->next_text() + " " + handle->text() +
+              " in a graph";
+    }
+    return text.empty() ? "the communicators on rank " + std::to_string(rank_) : text;
   }
   /// ": rank 2 has issued less": which of the ranks that share the board are behind.
   std::string behind() const {
@@ -285,9 +302,10 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
   std::mutex mutex_;
   std::vector<NcclHandle*> handles_;
   NcclPending pending_;
+  std::string where_;  // what this rank waited for when it learned of the failure
   std::uint64_t life_ = 0;
   int group_depth_ = 0;
-  bool stopped_ = false, told_ = false, captured_ = false;
+  bool stopped_ = false, told_ = false;
 };
 
 }  // namespace zero::detail
