@@ -165,7 +165,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   });
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  return call("cudaStreamEndCapture", Kind::uses, [&] {
+  return call("cudaStreamEndCapture", Kind::destroys, [&] {
     if (!graph) return cudaErrorInvalidValue;
     *graph = nullptr;
     Lock held = lock();
