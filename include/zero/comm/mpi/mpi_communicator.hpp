@@ -26,8 +26,9 @@ namespace zero {
 ///
 /// MPI's communicator stays the user's: this is made of a duplicate. A copy is another name of the
 /// same rank; one thread of a rank issues its collectives; any thread may abort. Before MPI ends,
-/// all copies are destroyed. After a failure the duplicate is kept for ever, since a message may
-/// still be on its way, and all further calls fail: make a new one to go on.
+/// all copies are destroyed; the last one waits up to a second for the other ranks to do the same,
+/// and if they do not, MPI keeps the duplicate. After a failure all further calls fail: make a new
+/// one to go on.
 ///
 /// A collective begins with a message of 200 bytes between each two ranks. Nothing is allocated by
 /// it, as far as MPI itself allocates nothing.

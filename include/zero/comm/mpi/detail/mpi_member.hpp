@@ -19,25 +19,6 @@
 
 namespace zero::detail {
 
-/// The memory that MPI may touch while a communicator lives: headers and messages.
-class MpiMemory {
- public:
-  static constexpr std::align_val_t alignment{64};
-
-  explicit MpiMemory(std::size_t bytes)
-      : memory_(static_cast<std::byte*>(::operator new(bytes, alignment))) {}
-  MpiMemory(const MpiMemory&) = delete;
-  MpiMemory& operator=(const MpiMemory&) = delete;
-  ~MpiMemory() { ::operator delete(memory_, alignment); }
-
-  std::byte* get() const { return memory_; }
-  /// It is never freed: MPI has not let go of it.
-  void abandon() { memory_ = nullptr; }
-
- private:
-  std::byte* memory_;
-};
-
 /// A communicator as its rank sees it. Its end tells the peers that this rank has left.
 class MpiMember {
  public:
@@ -64,7 +45,7 @@ class MpiMember {
         send_header();
       }
       transfer_.requests(sends_, receives_);
-      if (!world_->settle(sends_, receives_)) memory_.abandon();
+      world_->take_over(std::move(memory_), std::move(sends_), receives_);
     } catch (...) { memory_.abandon(); }
   }
 

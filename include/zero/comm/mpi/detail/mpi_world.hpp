@@ -16,10 +16,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/comm/detail/text.hpp>
 #include <zero/comm/mpi/detail/duplicate.hpp>
+#include <zero/comm/mpi/detail/leftovers.hpp>
 #include <zero/comm/mpi/detail/notice.hpp>
 #include <zero/comm/mpi/options.hpp>
 
@@ -47,14 +49,17 @@ class MpiWorld {
     most_tag_ = number == 0 ? 32767 : *most;
     histories_ = std::make_unique<History[]>(ranks_);
     gone_.resize(ranks_);
-    sends_.resize(ranks_, MPI_REQUEST_NULL);
+    told_failure_.resize(ranks_, MPI_REQUEST_NULL);
+    told_end_.resize(ranks_, MPI_REQUEST_NULL);
     notices_ = std::make_unique<Notices>();
     await_notice();
   }
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
   ~MpiWorld() {
-    if (!close()) static_cast<void>(notices_.release());  // MPI may still read or write it
+    if (close()) return;
+    static_cast<void>(notices_.release());  // MPI may still read and write it
+    leftovers_.abandon();
   }
 
   std::size_t rank() const { return rank_; }
@@ -87,17 +92,18 @@ class MpiWorld {
     return test(request);
   }
 
-  /// Ends requests: those to receive are cancelled. Whether MPI let go of their memory in time.
-  bool settle(std::vector<MPI_Request>& sends, std::vector<MPI_Request>& receives) noexcept {
-    try {
-      if (!mpi_runs()) return false;
-      for (MPI_Request& request : receives) cancel(request);
-      const auto all = [&](std::vector<MPI_Request>& requests) {
-        return std::all_of(requests.begin(), requests.end(),
-                           [&](MPI_Request& request) { return complete(request); });
-      };
-      return wait_at_end([&] { return all(sends) && all(receives); });
-    } catch (...) { return false; }
+  /// Takes what a communicator leaves: its memory is kept until MPI has done with it. What is not
+  /// received yet will not be.
+  void take_over(MpiMemory memory, std::vector<MPI_Request> sends,
+                 const std::vector<MPI_Request>& receives) {
+    const std::lock_guard lock(mutex_);
+    for (MPI_Request request : receives) {
+      if (request == MPI_REQUEST_NULL) continue;
+      check_mpi(MPI_Cancel(&request), "MPI_Cancel");
+      sends.push_back(request);
+    }
+    leftovers_.add(std::move(memory), std::move(sends));
+    leftovers_.settle();
   }
 
   /// Hears what ranks that fail have to say.
@@ -122,7 +128,10 @@ class MpiWorld {
       const std::lock_guard lock(mutex_);
       if (failed_.load()) return;
       keep(timeout, what);
-      if (mpi_runs()) tell({.is_failure = true, .is_timeout = timeout}, what);
+      if (!mpi_runs()) return;
+      notices_->failure = {.is_failure = true, .is_timeout = timeout};
+      notices_->failure.set_text(what);
+      tell(notices_->failure, told_failure_);
     } catch (...) { failed_.store(true); }
   }
 
@@ -148,7 +157,7 @@ class MpiWorld {
   static constexpr int notice_tag = 0;
 
   struct Notices {
-    MpiNotice in, out;
+    MpiNotice in, failure, end;
   };
 
   bool test(MPI_Request& request) {
@@ -172,70 +181,52 @@ class MpiWorld {
     what_.assign(what).append(text_of_histories(*this));
   }
 
-  void tell(const MpiNotice& notice, std::string_view what) {
-    notices_->out = notice;
-    notices_->out.rank = static_cast<std::uint32_t>(rank_);
-    notices_->out.set_text(what);
+  void tell(MpiNotice& notice, std::vector<MPI_Request>& requests) {
+    notice.rank = static_cast<std::uint32_t>(rank_);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       if (rank == rank_) continue;
       // Where this cannot be said, the others' time limit is what is left.
-      MPI_Isend(&notices_->out, sizeof(MpiNotice), MPI_BYTE, static_cast<int>(rank), notice_tag,
-                comm_, &sends_[rank]);
+      MPI_Isend(&notice, sizeof(MpiNotice), MPI_BYTE, static_cast<int>(rank), notice_tag, comm_,
+                &requests[rank]);
     }
-  }
-
-  void cancel(MPI_Request& request) {
-    const std::lock_guard lock(mutex_);
-    if (request != MPI_REQUEST_NULL) check_mpi(MPI_Cancel(&request), "MPI_Cancel");
-  }
-
-  /// Destructors wait for a moment only.
-  template <class Ready>
-  bool wait_at_end(Ready ready) const {
-    const auto end = Clock::now() + std::min<std::chrono::milliseconds>(options_.time_limit,
-                                                                        std::chrono::seconds(1));
-    while (!ready()) {
-      if (Clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    return true;
   }
 
   /// Gives MPI's communicator back when all ranks have done with it: before that, a message that
-  /// is on its way could reach whoever gets the same communicator next. It is kept for ever when a
-  /// rank does not come in time or has failed. Whether MPI let go of the notices.
+  /// is on its way could reach whoever gets the same communicator next. It is kept for ever if a
+  /// rank does not come within a moment. Whether MPI let go of all memory.
   bool close() noexcept {
     try {
       if (!mpi_runs()) return false;
-      if (!failed_.load()) {
+      {
         const std::lock_guard lock(mutex_);
         gone_[rank_] = true;
-        tell({}, "");
+        tell(notices_->end, told_end_);
       }
-      const bool clean = !failed_.load() && wait_at_end([&] {
-        poll();
-        return failed_.load() ||
-               std::all_of(gone_.begin(), gone_.end(), [](bool gone) { return gone; });
-      }) && !failed_.load();
-      std::vector<MPI_Request> receives(1, listener_);
-      const bool settled = settle(sends_, receives);
-      if (clean && settled) free();
-      return settled;
+      const auto end =
+          Clock::now() + std::min<std::chrono::milliseconds>(limit(), std::chrono::seconds(1));
+      while (!closed()) {
+        if (Clock::now() > end) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+      check_mpi(MPI_Cancel(&listener_), "MPI_Cancel");
+      check_mpi(MPI_Wait(&listener_, MPI_STATUS_IGNORE), "MPI_Wait");
+      check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+      return true;
     } catch (...) { return false; }
   }
-
-  void free() {
+  bool closed() {
+    poll();
     const std::lock_guard lock(mutex_);
-    for (;;) {  // ranks that left a communicator after this one have said so
-      int any = 0;
-      MPI_Status status;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &any, &status), "MPI_Iprobe");
-      if (any == 0) break;
-      check_mpi(MPI_Recv(&notices_->in, sizeof(MpiNotice), MPI_BYTE, status.MPI_SOURCE,
-                         status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
-                "MPI_Recv");
-    }
-    check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+    const auto all_told = [this](std::vector<MPI_Request>& requests) {
+      return std::all_of(requests.begin(), requests.end(), [this](MPI_Request& request) {
+        return request == MPI_REQUEST_NULL || test(request);
+      });
+    };
+    const bool all_gone = std::all_of(gone_.begin(), gone_.end(), [](bool gone) { return gone; });
+    // What a rank sent before it said so has come, so that after this nothing more can.
+    const bool strays = leftovers_.take_strays(comm_);
+    return leftovers_.settle() && all_told(told_failure_) && all_told(told_end_) && all_gone &&
+           !strays;
   }
 
   MpiOptions options_;
@@ -251,8 +242,9 @@ class MpiWorld {
   std::unique_ptr<Notices> notices_;
   MPI_Request listener_ = MPI_REQUEST_NULL;
   bool listening_ = false;
-  std::vector<bool> gone_;          // [rank]: it has done with this world
-  std::vector<MPI_Request> sends_;  // [rank]: of notices
+  MpiLeftovers leftovers_;
+  std::vector<bool> gone_;                            // [rank]: it has done with this world
+  std::vector<MPI_Request> told_failure_, told_end_;  // [rank]
 };
 
 }  // namespace zero::detail
