@@ -105,7 +105,8 @@ class MpiTask {
       for (std::size_t r = 0; r < member_->size(); ++r) {
         if (!member_->exchanged(r)) return false;
       }
-      if (!agreed()) return false;
+      world().poll();  // peers that were tired of waiting for this rank said so after their headers
+      if (world().failed() || !agreed()) return false;
     } else {
       moved |= member_->transfer().advance();
       if (!member_->transfer().done()) return false;
