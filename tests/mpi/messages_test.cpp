@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <vector>
+#include <zero/comm/launch/share.hpp>
 
 #include "../comm/conformance.hpp"
 #include "../counting_new.hpp"
@@ -88,6 +89,16 @@ BOOST_AUTO_TEST_CASE(averages_of_half_types_are_those_of_the_library) {
     };
     average(zero::bf16{});
     average(zero::fp16{});
+  });
+  for (const std::string& outcome : all) BOOST_TEST(outcome == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_blob_of_rank_0_goes_round) {
+  const auto all = mpi_test::outcomes(3, {}, [](Comm& comm) {
+    zero::LaunchBlob mine{}, of_0{};
+    mine.fill(static_cast<std::byte>(comm.rank() + 40));
+    of_0.fill(std::byte{40});
+    if (zero::share_by(comm, mine) != of_0) throw zero::Error("another blob");
   });
   for (const std::string& outcome : all) BOOST_TEST(outcome == "");
 }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Starts a program as several processes that MPI connects, on this machine alone: as root, with more
-# processes than cores, in a container, without ssh. What all but rank 0 print is dropped.
+# processes than cores, in a container, without ssh. What all but rank 0 print is dropped, unless
+# ZERO_MPI_SHOW_ALL is set.
 # usage: run.sh RANKS PROGRAM ARGUMENT...
 if [ "$1" = rank ]; then # as one of the processes
   shift
-  if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" -eq 0 ]; then exec "$@"; fi
+  if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" -eq 0 ] || [ -n "${ZERO_MPI_SHOW_ALL:-}" ]; then exec "$@"; fi
   exec "${@/#--report_sink=*/--report_sink=/dev/null}" >/dev/null
 fi
 ranks=$1

@@ -33,6 +33,7 @@ class MpiMember {
         headers_(::new (memory_.get()) MpiHeader[ranks_.size()]),
         sends_(ranks_.size(), MPI_REQUEST_NULL),
         receives_(ranks_.size(), MPI_REQUEST_NULL),
+        heard_(ranks_.size()),
         noted_(ranks_.size()),
         transfer_(*world_, ranks_, rank, tag_ + 1, memory_.get() + header_bytes(ranks_.size())) {}
   MpiMember(const MpiMember&) = delete;
@@ -69,24 +70,29 @@ class MpiMember {
   void exchange(MpiHeader header) {
     header.message_elements = world_->options().message_elements;
     headers_[rank_] = header;
+    heard_.assign(size(), false);
     for (std::size_t r = 0; r < size(); ++r) {
       if (r == rank_) continue;
       world_->receive(&headers_[r], sizeof(MpiHeader), ranks_[r], tag_, receives_[r]);
     }
     send_header();
   }
-  /// Whether the headers have gone to and come from a rank.
+  /// Whether the headers have gone to and come from a rank; what it does is then in its history.
   bool exchanged(std::size_t r) {
+    if (r == rank_) return true;
     const bool sent = world_->complete(sends_[r]);
-    return world_->complete(receives_[r]) && sent;
+    if (!world_->complete(receives_[r])) return false;
+    if (!heard_[r] && !headers_[r].leaves) noted_[r] = world_->note(ranks_[r], call(r));
+    heard_[r] = true;
+    return sent;
+  }
+  bool all_exchanged() {
+    std::size_t count = 0;
+    for (std::size_t r = 0; r < size(); ++r) count += exchanged(r) ? 1U : 0U;
+    return count == size();
   }
 
-  /// Notes what the peers do now, and later that it is done.
-  void note() {
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (r != rank_) noted_[r] = world_->note(ranks_[r], call(r));
-    }
-  }
+  /// Notes that this collective, which has that number in this rank's history, is done on all.
   void note_end(std::uint64_t own) {
     noted_[rank_] = own;
     for (std::size_t r = 0; r < size(); ++r) world_->history(ranks_[r]).end(noted_[r]);
@@ -115,6 +121,7 @@ class MpiMember {
   MpiMemory memory_;
   MpiHeader* headers_;                         // [rank]
   std::vector<MPI_Request> sends_, receives_;  // [rank]: of headers
+  std::vector<bool> heard_;                    // [rank]
   std::vector<std::uint64_t> noted_;           // [rank]: in its history
   MpiTransfer transfer_;
 };

@@ -102,9 +102,7 @@ class MpiTask {
       if (member_->turn.load() != ticket_) return false;
       member_->exchange(header());
     } else if (phase_ == 1) {
-      for (std::size_t r = 0; r < member_->size(); ++r) {
-        if (!member_->exchanged(r)) return false;
-      }
+      if (!member_->all_exchanged()) return false;
       world().poll();  // peers that were tired of waiting for this rank said so after their headers
       if (world().failed() || !agreed()) return false;
     } else {
@@ -145,16 +143,13 @@ class MpiTask {
     }
     if (any_left) {
       what = where() + ": " + text_of_ranks(member_->size(), left) + why_left;
-    } else {
-      member_->note();
-      if (disagree(*member_)) {
-        what = text_of_disagreement(*member_);
-      } else if (other != 0) {
-        what = "MpiOptions::message_elements is " +
-               std::to_string(member_->header(0).message_elements) + " on rank 0, but " +
-               std::to_string(member_->header(other).message_elements) + " on rank " +
-               std::to_string(other) + ". Pass the same options on every rank.";
-      }
+    } else if (disagree(*member_)) {
+      what = text_of_disagreement(*member_);
+    } else if (other != 0) {
+      what = "MpiOptions::message_elements is " +
+             std::to_string(member_->header(0).message_elements) + " on rank 0, but " +
+             std::to_string(member_->header(other).message_elements) + " on rank " +
+             std::to_string(other) + ". Pass the same options on every rank.";
     }
     if (what.empty()) return true;
     world().fail(false, what);
