@@ -22,8 +22,8 @@ namespace zero::detail {
 
 /// Waits for all ranks and answers them together, so that all get the blob or all learn why not.
 ///
-/// Who connects is a stranger until it has said a whole hello with the right token: it has a moment
-/// for that, there are a few strangers at a time, and none of them keeps a rank waiting.
+/// Who connects is a stranger until it has said a whole hello with the right token. There is room
+/// for a few; when more come, the one that has been there longest must go, and a rank comes again.
 class TcpHost {
  public:
   using Clock = std::chrono::steady_clock;
@@ -50,9 +50,7 @@ class TcpHost {
       wait(std::min<Clock::duration>(end - Clock::now(), std::chrono::milliseconds(50)));
       welcome();
       for (Guest& guest : guests_) listen_to(guest);
-      std::erase_if(guests_, [](const Guest& guest) {
-        return !guest.socket || (!is_rank(guest) && Clock::now() > guest.patience);
-      });
+      std::erase_if(guests_, [](const Guest& guest) { return !guest.socket; });
     }
     TcpReply reply;
     reply.blob = blob;
@@ -63,8 +61,9 @@ class TcpHost {
   static constexpr std::size_t most_strangers = 64;
 
   struct Guest {
+    explicit Guest(Socket made) : socket(std::move(made)) {}
+
     Socket socket;
-    Clock::time_point patience;
     std::size_t got = 0;
     TcpHello hello{};
     std::optional<std::size_t> rank{};
@@ -82,10 +81,10 @@ class TcpHost {
     for (std::size_t i = 0; i < most_strangers; ++i) {
       Socket socket(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) return;
-      if (guests_.size() >= size_ + most_strangers) {  // the one that says nothing for longest
+      if (guests_.size() >= size_ + most_strangers) {
         guests_.erase(std::find_if_not(guests_.begin(), guests_.end(), is_rank));
       }
-      guests_.push_back({std::move(socket), Clock::now() + std::chrono::seconds(2)});
+      guests_.emplace_back(std::move(socket));
     }
   }
 
