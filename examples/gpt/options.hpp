@@ -17,8 +17,8 @@
 
 namespace gpt {
 
-/// The programs; each has an option that the other one has not.
-enum class Program { train, demo };
+/// The programs; each lacks some of the options.
+enum class Program { train, demo, mpi };
 
 struct Options {
   Size ranks = 4;
@@ -36,6 +36,7 @@ struct Options {
   zero::StreamMode streams = zero::StreamMode::asynchronous;
   std::string text = default_text;
   std::string output = "build/demo";
+  std::string losses = {};
   bool help = false;
 
   Config config() const { return {layers, width, heads, context}; }
@@ -92,7 +93,8 @@ Number parse_number(const std::string& name, std::string_view text, Number least
 }
 
 constexpr bool has(Program program, std::string_view option) {
-  return option != (program == Program::train ? "output" : "stage");
+  if (program == Program::demo) return option != "stage" && option != "losses";
+  return option != "output" && (program == Program::train || option != "ranks");
 }
 
 inline void set_option(Options& options, const std::string& name, std::string_view value,
@@ -119,6 +121,8 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
     options.text = value;
   } else if (name == "output") {
     options.output = value;
+  } else if (name == "losses") {
+    options.losses = value;
   } else {
     throw UsageError("--" + name + " is not an option: --help lists them.");
   }
@@ -166,6 +170,7 @@ inline std::string usage(std::string_view command, Program program = Program::tr
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
   line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
   line("text", "a file, or a folder whose files are read", defaults.text);
+  line("losses", "a file for the loss of each step, with all of its bits", "none");
   line("output", "a folder for the report and the pictures", defaults.output);
   return text;
 }

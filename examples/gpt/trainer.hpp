@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Trains the GPT in any stage: one rank's loop, and a whole training over ranks that are threads.
+// Trains the GPT in any stage: one rank's loop over any communicator, and a whole training over
+// ranks that are threads.
 // Includes zero/ and headers beside it.
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,13 +51,13 @@ inline zero::ModuleOptions module_options(const Options& o) {
 /// One rank: a sharded model, the rank's part of the batches, and what the passes write.
 ///
 /// All calls are collective.
-template <class StageType, class T = float>
+template <class StageType, class T = float, class Comm = zero::ThreadCommunicator>
 class Trainer {
-  using Module = decltype(zero::shard<StageType, T>(
-      make_model(Config{}), std::declval<zero::ThreadCommunicator&>(), zero::AdamW{}));
+  using Module = decltype(zero::shard<StageType, T>(make_model(Config{}), std::declval<Comm&>(),
+                                                    zero::AdamW{}));
 
  public:
-  Trainer(const Options& options, const std::string& text, zero::ThreadCommunicator& comm,
+  Trainer(const Options& options, const std::string& text, Comm& comm,
           const zero::ModuleOptions& how)
       : options_(options),
         config_(options.config()),
@@ -159,7 +161,7 @@ class Trainer {
   Options options_;
   Config config_;
   const std::string& text_;
-  zero::ThreadCommunicator comm_;
+  Comm comm_;
   Module module_;
   Batch batch_;
   Activations<float> activations_, one_sequence_;
@@ -180,52 +182,62 @@ struct Training {
   bool as_predicted() const { return predicted_held == held && predicted_sent == sent; }
 };
 
-/// Trains in one stage with one thread for each rank, and shows the progress on `out`.
+/// Trains as one rank of `comm` in one stage; rank 0 measures, and shows the progress on `out`.
+template <class StageType, class T = float, class Comm>
+Training train_rank(const char* name, const Options& options, const std::string& text,
+                    Size sample_bytes, Comm& comm, std::FILE* out) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Progress> progress;
+  if (comm.rank() == 0) {
+    progress.emplace(out, name, options.steps,
+                     options.ranks * options.micro_steps * options.sequences * options.context);
+  }
+  Trainer<StageType, T, Comm> trainer(options, text, comm, module_options(options));
+  auto& module = trainer.module();
+  Training result;
+  result.name = name;
+  std::vector<double> times;
+  zero::Traffic before;
+  for (Size number = 0; number < options.steps; ++number) {
+    if (number + 1 == options.steps) {
+      module.synchronize();
+      module.compare_replicas();  // or else a first step does so
+      before = module.sent();
+    }
+    const Clock::time_point begin = Clock::now();
+    result.losses.push_back(trainer.step(number));
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+    if (progress.has_value()) progress->update(number, result.losses.back());
+  }
+  module.synchronize();
+  const zero::Traffic after = module.sent();
+  result.sent = {after.all_gather - before.all_gather, after.reduce_scatter - before.reduce_scatter,
+                 after.all_reduce - before.all_reduce};
+  result.predicted_sent =
+      module.predicted_bytes_sent(static_cast<std::size_t>(options.micro_steps));
+  result.held = module.bytes_held();
+  result.predicted_held = module.predicted_bytes_held();
+  result.parameters = module.parameters().elements();
+  result.sample = trainer.sample(sample_bytes);
+  std::nth_element(times.begin(), times.begin() + options.steps / 2, times.end());
+  result.step_ms = times[static_cast<std::size_t>(options.steps / 2)];
+  return result;
+}
+
+/// Trains in one stage with one thread for each rank.
 template <class StageType, class T = float>
 Training train(const char* name, const Options& options, const std::string& text, Size sample_bytes,
                std::FILE* out) {
-  using Clock = std::chrono::steady_clock;
   const auto ranks = static_cast<std::size_t>(options.ranks);
   std::vector<Training> of_rank(ranks);
-  std::vector<double> times;
-  Progress progress(out, name, options.steps,
-                    options.ranks * options.micro_steps * options.sequences * options.context);
   zero::run_threads(ranks, [&](zero::ThreadCommunicator& comm) {
-    Trainer<StageType, T> trainer(options, text, comm, module_options(options));
-    auto& module = trainer.module();
-    Training& result = of_rank[comm.rank()];
-    zero::Traffic before;
-    for (Size number = 0; number < options.steps; ++number) {
-      if (number + 1 == options.steps) {
-        module.synchronize();
-        module.compare_replicas();  // or else a first step does so
-        before = module.sent();
-      }
-      const Clock::time_point begin = Clock::now();
-      result.losses.push_back(trainer.step(number));
-      if (comm.rank() != 0) continue;
-      times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-      progress.update(number, result.losses.back());
-    }
-    module.synchronize();
-    const zero::Traffic after = module.sent();
-    result.sent = {after.all_gather - before.all_gather,
-                   after.reduce_scatter - before.reduce_scatter,
-                   after.all_reduce - before.all_reduce};
-    result.predicted_sent =
-        module.predicted_bytes_sent(static_cast<std::size_t>(options.micro_steps));
-    result.held = module.bytes_held();
-    result.predicted_held = module.predicted_bytes_held();
-    result.parameters = module.parameters().elements();
-    result.sample = trainer.sample(sample_bytes);
+    of_rank[comm.rank()] = train_rank<StageType, T>(name, options, text, sample_bytes, comm, out);
   });
   const auto differing = std::find_if(of_rank.begin(), of_rank.end(),
                                       [](const Training& t) { return !t.as_predicted(); });
   Training result = differing == of_rank.end() ? of_rank.front() : *differing;
-  result.name = name;
   result.sample = of_rank.front().sample;
-  std::nth_element(times.begin(), times.begin() + options.steps / 2, times.end());
-  result.step_ms = times[static_cast<std::size_t>(options.steps / 2)];
+  result.step_ms = of_rank.front().step_ms;
   return result;
 }
 

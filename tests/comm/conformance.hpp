@@ -6,6 +6,10 @@
 //   using Place = ...  // where the collectives of a rank act, as HostPlace of host_place.hpp
 //   static constexpr bool in_rank_order  // sums are formed in rank order and rounded once
 //   static constexpr bool accumulates    // otherwise Accumulate::yes is refused
+// and, where ranks are processes, each of which runs all cases,
+//   static std::array<std::size_t, 8>& shared()  // memory that all of them see
+//   static void meet(ranks)  // returns when all ranks have called it
+//   static std::string all_of(findings)  // the findings of all of them, on the one that asserts
 // Ranks return what they found wrong; only the main thread asserts.
 #pragma once
 
@@ -135,7 +139,26 @@ std::string run(F f) {
       });
     }
   }
+  if constexpr (requires { World::all_of(findings); }) return World::all_of(findings);
   return findings;
+}
+
+/// Returns when all ranks have returned from what they called before: what one of them does next
+/// cannot end it. Ranks that are threads return together.
+template <class World>
+void meet(std::size_t ranks) {
+  if constexpr (requires { World::meet(ranks); }) World::meet(ranks);
+}
+
+/// A number for each rank that all ranks see.
+template <class World>
+auto& shared_numbers() {
+  if constexpr (requires { World::shared(); }) {
+    return World::shared();
+  } else {
+    static std::array<std::size_t, 8> numbers;
+    return numbers;
+  }
 }
 
 template <class F>

@@ -95,6 +95,9 @@ BOOST_AUTO_TEST_CASE(the_demo_has_a_folder_for_its_results_where_the_training_ha
   BOOST_CHECK_THROW(parsed("--output", "there", gpt::Program::train), gpt::UsageError);
   BOOST_CHECK_THROW(parsed("--stage", "1", gpt::Program::demo), gpt::UsageError);
   BOOST_TEST(gpt::usage("demo", gpt::Program::demo).find("--stage") == std::string::npos);
+  BOOST_TEST(parsed("--losses", "there", gpt::Program::mpi).losses == "there");
+  BOOST_CHECK_THROW(parsed("--losses", "there", gpt::Program::demo), gpt::UsageError);
+  BOOST_CHECK_THROW(parsed("--ranks", "2", gpt::Program::mpi), gpt::UsageError);
   BOOST_TEST(gpt::usage("train").find("--output") == std::string::npos);
 }
 

@@ -16,4 +16,5 @@ needs() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 needs nccl.h '^zero/cuda\.|/cuda/|/nccl/'
+needs mpi.h '^zero/mpi\.|/mpi/'
 echo "$headers"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs a suite of a Boost.Test program: each case that it declares, also a disabled one, must run
 # and pass.
-# usage: run_cases.sh PROGRAM SUITE
+# usage: run_cases.sh PROGRAM SUITE [LAUNCHER...]      the launcher starts it, in several processes
 source "$(dirname "$0")/cases.sh"
 program=$1
 suite=$2
@@ -27,8 +27,8 @@ fi
 
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
-"$program" --run_test="$suite" --catch_system_errors=no --color_output=no --log_level=test_suite \
-  --report_level=short --report_format=XML --report_sink="$report" </dev/null
+"${@:3}" "$program" --run_test="$suite" --catch_system_errors=no --color_output=no \
+  --log_level=test_suite --report_level=short --report_format=XML --report_sink="$report" </dev/null
 status=$?
 for attribute in test_cases_passed test_cases_passed_with_warnings; do
   count=$(grep -o " $attribute=\"[0-9]*\"" "$report" | grep -o '[0-9]*')

@@ -22,6 +22,14 @@ namespace zero::detail {
 /// until no peer reads them.
 class CollectiveTask {
  public:
+  using Member = detail::Member;
+
+  /// What Call::sum is for elements of T.
+  template <class T>
+  static constexpr auto sum_of() {
+    return &sum_slots<T>;
+  }
+
   CollectiveTask(std::shared_ptr<Member> member, const Call& call)
       : member_(std::move(member)),
         call_(call),

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <zero/comm/detail/call.hpp>
 #include <zero/comm/detail/world.hpp>
@@ -45,6 +46,7 @@ class Group {
   std::size_t size() const { return size_; }
   Slot& slot(std::size_t rank) const { return slots_[rank]; }
   const Slot* slots() const { return slots_.get(); }
+  const Call& call(std::size_t rank) const { return slots_[rank].call; }
 
   void count_moved(Collective collective, std::size_t reader, std::size_t owner,
                    std::size_t bytes) const {
@@ -87,6 +89,9 @@ class alignas(64) Member {
   Group& group() const { return *group_; }
   std::size_t rank() const { return rank_; }
   std::size_t world_rank() const { return world_rank_; }
+  std::size_t size() const { return group_->size(); }
+  Traffic sent() const { return group_->sent(rank_); }
+  void fail(bool timeout, std::string_view what) noexcept { group_->world().fail(timeout, what); }
   History& history() const { return group_->world().history(world_rank_); }
   /// "on rank 1 of 4"
   std::string text() const {

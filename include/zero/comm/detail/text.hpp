@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// What errors of collectives say. Includes comm/detail/group.hpp.
+// What errors of collectives say. Includes comm/detail/history.hpp.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
-#include <zero/comm/detail/group.hpp>
+#include <zero/comm/detail/history.hpp>
 
 namespace zero::detail {
 
@@ -42,7 +42,8 @@ inline std::string text_of(const Call& call) {
 }
 
 /// What each rank did last, a line for each.
-inline std::string text_of_histories(const World& world) {
+template <class World>
+std::string text_of_histories(const World& world) {
   const std::size_t ranks = std::min<std::size_t>(world.ranks(), 64);
   std::string text = "\nLast operations, the latest at the end:";
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -65,19 +66,21 @@ std::string text_of_ranks(std::size_t ranks, const Chosen& chosen) {
 }
 
 /// Whether the ranks have published different calls. All of them see the same answer.
-inline bool disagree(const Group& group) {
+template <class Group>
+bool disagree(const Group& group) {
   for (std::size_t rank = 1; rank < group.size(); ++rank) {
-    if (!group.slot(rank).call.agrees(group.slot(0).call)) return true;
+    if (!group.call(rank).agrees(group.call(0))) return true;
   }
   return false;
 }
 
 /// Names each of the calls and who made it.
-inline std::string text_of_disagreement(const Group& group) {
+template <class Group>
+std::string text_of_disagreement(const Group& group) {
   std::string text = "the ranks called different collectives";
   for (std::size_t rank = 0; rank < group.size(); ++rank) {
-    const Call& call = group.slot(rank).call;
-    const auto same = [&](std::size_t other) { return group.slot(other).call.agrees(call); };
+    const Call& call = group.call(rank);
+    const auto same = [&](std::size_t other) { return group.call(other).agrees(call); };
     bool first = true;
     for (std::size_t other = 0; other < rank; ++other) first = first && !same(other);
     if (!first) continue;
