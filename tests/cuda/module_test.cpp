@@ -3,6 +3,7 @@
 // Modules over CUDA and NCCL train the bits that modules over threads of the host train.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <emulator/emulator.hpp>
 #include <vector>
 #include <zero/policy/stages.hpp>
 
@@ -116,6 +117,48 @@ BOOST_AUTO_TEST_CASE(tensors_can_be_frozen_between_steps) {
               .ranks = 3,
               .steps = {{}, {.micro_steps = 2}, {}},
               .freezes = true});
+}
+
+BOOST_AUTO_TEST_CASE(what_a_checkpoint_takes_and_puts_back_is_all_that_counts) {
+  const std::vector<StepPlan> straight{{}, {}}, detour{{}, {.micro_steps = 2, .undone = true}, {}};
+  for (const zero::Precision& types :
+       {zero::Precision{}, zero::Precision{.compute = zero::DataType::bf16}}) {
+    training::for_each_stage(
+        [&](const char* name, const zero::StageValue& stage, std::size_t replicas) {
+          Setup setup{.stage = stage, .ranks = 4, .replicas = replicas, .types = types};
+          setup.steps = straight;
+          const std::vector<Result> one = training::on_cuda(setup);
+          setup.steps = detour;
+          const std::vector<Result> other = training::on_cuda(setup);
+          for (std::size_t rank = 0; rank < 4; ++rank) {
+            BOOST_TEST(other[rank].error == "", name);
+            BOOST_TEST((one[rank].bits == other[rank].bits), name);
+          }
+        });
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_module_takes_the_bytes_that_it_predicts_and_steps_take_none) {
+  constexpr const char* allocating[] = {"cudaMalloc", "cudaHostAlloc", "cudaMallocAsync",
+                                        "cudaEventCreateWithFlags", "cudaStreamCreateWithPriority"};
+  training::for_each_stage(
+      [&](const char* name, const zero::StageValue& stage, std::size_t replicas) {
+        Setup setup{.stage = stage, .ranks = 4, .replicas = replicas};
+        std::vector<std::uint64_t> counts[2];
+        for (const std::size_t steps : {0U, 4U}) {
+          setup.steps.assign(steps, {.micro_steps = 2});
+          emulator::reset();
+          for (const Result& rank : training::on_cuda(setup)) {
+            BOOST_TEST(rank.error == "", name);
+            BOOST_TEST(rank.device_bytes == rank.predicted.total(), name);
+          }
+          for (const char* function : allocating) {
+            counts[steps / 4].push_back(emulator::calls_of(function));
+          }
+        }
+        BOOST_TEST(counts[0] == counts[1], name);
+      });
+  emulator::reset();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

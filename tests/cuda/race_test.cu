@@ -127,10 +127,14 @@ BOOST_AUTO_TEST_CASE(a_step_of_stage_3_has_no_race_and_without_any_one_wait_it_h
       ++waits;
       Schedule mutated = schedule;
       mutated.steps[i].waits[t] = zero::no_wait;
-      BOOST_CHECK_MESSAGE(races(mutated, table, schedules) > 0,
-                          "no race without the wait for step " << schedule.steps[i].waits[t]
-                                                               << " of"
-                                                               << zero::detail::line(schedule, i));
+      // The sanitizer remembers but the last few accesses to a word.
+      int seen = 0;
+      for (int attempt = 0; attempt < 5 && seen == 0; ++attempt) {
+        seen = races(mutated, table, schedules);
+      }
+      BOOST_CHECK_MESSAGE(seen > 0, "no race without the wait for step "
+                                        << schedule.steps[i].waits[t] << " of"
+                                        << zero::detail::line(schedule, i));
     }
   }
   BOOST_TEST(waits > 20U);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
+#include <algorithm>
 #include <bit>
-#include <optional>
+#include <memory>
 #include <zero/cuda.cuh>
 
 #include "layer.cuh"
@@ -74,6 +75,48 @@ std::vector<std::uint32_t> bits_of(Module& trained) {
   return bits;
 }
 
+/// The numbers of a list, one after the other.
+template <class F>
+void for_each_number(const zero::HeldState& state, F f) {
+  for (const zero::HeldTensor& tensor : state.tensors) {
+    for (const zero::HeldPart& part : tensor.parts) {
+      for (const zero::HeldRange& range : part.ranges) {
+        f(static_cast<std::byte*>(range.data), range.count * zero::size_of(part.type));
+      }
+      for (const zero::HeldRange& range : part.copies) {
+        f(static_cast<std::byte*>(range.data), range.count * zero::size_of(part.copy_type));
+      }
+    }
+  }
+}
+/// Puts back what was held before f() ran.
+template <class Module, class F>
+void undo(Module& trained, F f) {
+  const zero::HeldState before = trained.held_state();
+  std::vector<std::byte> numbers;
+  for_each_number(before, [&](const std::byte* from, std::size_t bytes) {
+    numbers.insert(numbers.end(), from, from + bytes);
+  });
+  f();
+  zero::HeldState after = trained.held_state();
+  std::size_t at = 0;
+  for_each_number(after, [&](std::byte* to, std::size_t bytes) {
+    std::copy_n(numbers.data() + at, bytes, to);
+    at += bytes;
+  });
+  after.step = before.step;
+  for (std::size_t t = 0; t < after.tensors.size(); ++t) {
+    after.tensors[t].counter = before.tensors[t].counter;
+  }
+  trained.restore(after);
+}
+
+inline std::size_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  zero::detail::check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
 template <class T, class Comm>
 void train(const Setup& setup, Comm& comm, Result& result) {
   constexpr bool on_device = !zero::detail::OnDevice<typename Comm::Stream>::is_host;
@@ -84,11 +127,14 @@ void train(const Setup& setup, Comm& comm, Result& result) {
       .learning_rate = [](std::int64_t step) { return 0.05F / static_cast<float>(step + 1); }};
   zero::ModuleOptions options = setup.options;
   options.user_code = zero::UserCode::on_stream;
+  const zero::Mesh<Comm> mesh = zero::mesh(comm, setup.replicas);
+  const std::size_t free_before = on_device ? free_bytes() : 0;
   zero::Module<std::remove_const_t<decltype(model)>, zero::AdamW, Comm, T> trained(
-      setup.stage, model, zero::mesh(comm, setup.replicas), {adam}, options, setup.types);
+      setup.stage, model, mesh, {adam}, options, setup.types);
   trained.initialize([](const zero::TensorInfo& tensor, std::size_t i) {
     return 0.01F * static_cast<float>((i * 5 + tensor.name.size()) % 23) - 0.1F;
   });
+  if (on_device) result.device_bytes = free_before - free_bytes();
   result.held = trained.bytes_held();
   result.predicted = trained.predicted_bytes_held();
   bool frozen = false;
@@ -98,25 +144,27 @@ void train(const Setup& setup, Comm& comm, Result& result) {
     passes(step, plan, comm.rank(), leaves);
     return step.finish(plan.finish);
   };
-  const auto eager = [&](const StepPlan& plan) { result.steps.push_back(run(plan)); };
+  std::function<void(const StepPlan&)> step = [&](const StepPlan& plan) {
+    result.steps.push_back(run(plan));
+  };
   if constexpr (on_device) {
     using Captured = decltype(trained.capture([](auto&) {}));
-    std::optional<Captured> captured;
-    for (const StepPlan& plan : setup.steps) {
-      if (!plan.captured) {
-        eager(plan);
-      } else {
-        const auto body = [&](auto& step) { passes(step, plan, comm.rank(), leaves); };
-        if (!captured) captured.emplace(trained, body, zero::StepOptions{plan.micro_steps});
-        result.steps.push_back(captured->run(plan.finish));
+    step = [&, captured = std::shared_ptr<Captured>()](const StepPlan& plan) mutable {
+      if (!plan.captured) return result.steps.push_back(run(plan));
+      if (!captured) {
+        const auto body = [&](auto& made) { passes(made, plan, comm.rank(), leaves); };
+        captured = std::make_shared<Captured>(trained, body, zero::StepOptions{plan.micro_steps});
       }
-      if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
+      result.steps.push_back(captured->run(plan.finish));
+    };
+  }
+  for (const StepPlan& plan : setup.steps) {
+    if (plan.undone) {
+      undo(trained, [&] { step(plan); });
+    } else {
+      step(plan);
     }
-  } else {
-    for (const StepPlan& plan : setup.steps) {
-      eager(plan);
-      if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
-    }
+    if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
   }
   trained.synchronize();
   result.bits = bits_of(trained);

@@ -24,6 +24,7 @@ struct StepPlan {
   bool exact = false;         // gradients are small integers, whatever the weights are
   bool not_finite = false;    // rank 0 has a gradient that is infinite
   bool skips_a_unit = false;  // unit 1 does not run, on any rank
+  bool undone = false;        // what was held before it is put back as a checkpoint does it
   bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
 };
 
@@ -43,7 +44,8 @@ struct Result {
   std::vector<zero::StepResult> steps;
   std::int64_t counter = 0;  // of the second unit's weight
   zero::BytesHeld held, predicted;
-  std::string error;  // what was thrown
+  std::size_t device_bytes = 0;  // of CUDA memory, that the module took
+  std::string error;             // what was thrown
   friend bool operator==(const Result&, const Result&) = delete;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/detail/engine.hpp>
+#include <zero/module/detail/held_copy.hpp>
 #include <zero/module/detail/held_state.hpp>
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/detail/refreeze.hpp>
@@ -112,13 +113,17 @@ class ModuleState {
   }
 
   /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
+  /// Of a module on a CUDA device it is a copy in memory of the host, which the module keeps.
   HeldState held_state() {
     settle_to_change("held_state");
-    return detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
-                              engine_->control());
+    HeldState state = detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
+                                         engine_->control());
+    if constexpr (!Engine::Device::is_host) held_.take(state, engine_->streams());
+    return state;
   }
   /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
   void restore(const HeldState& state) {
+    if constexpr (!Engine::Device::is_host) held_.give_back(engine_->streams());
     for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
     set_step(state.step);
     if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
@@ -176,6 +181,7 @@ class ModuleState {
 
  private:
   std::vector<detail::Checksums> sums_;  // [rank of the world]
+  detail::HeldCopy held_;
 };
 
 }  // namespace zero
