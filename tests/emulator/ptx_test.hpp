@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <emulator/emulator.hpp>
 #include <emulator/ptx.hpp>
 #include <string>
 #include <vector>
@@ -26,7 +27,10 @@ class Numbers {
   Numbers& operator=(const Numbers&) = delete;
   ~Numbers() { cudaFree(memory_); }
   std::uint64_t* data() const { return memory_; }
-  std::vector<std::uint64_t> get() const { return {memory_, memory_ + count_}; }
+  std::vector<std::uint64_t> get() const {
+    std::uint64_t* const memory = emulator::host_view(memory_);
+    return {memory, memory + count_};
+  }
 
  private:
   std::uint64_t* memory_ = nullptr;
