@@ -6,9 +6,12 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <zero/comm/detail/text.hpp>
+#include <zero/comm/detail/world.hpp>
 #include <zero/comm/nccl/detail/check.hpp>
 
 namespace zero::detail {
@@ -35,6 +38,22 @@ struct NcclWhere {
 
   std::string text() const { return text_of(call) + " " + handle.text(); }
 };
+
+/// ": rank 2 issued less than others", or nothing.
+inline std::string text_of_ranks_behind(const World& board) {
+  std::uint64_t most = 0;
+  for (std::size_t rank = 0; rank < board.ranks(); ++rank) {
+    most = std::max(most, board.history(rank).issued());
+  }
+  std::size_t count = 0;
+  const auto behind = [&](std::size_t rank) {
+    const bool is = board.history(rank).issued() < most;
+    count += is ? 1 : 0;
+    return is;
+  };
+  const std::string ranks = text_of_ranks(board.ranks(), behind);
+  return count == 0 ? "" : ": " + ranks + " issued less than others";
+}
 
 /// The state of a communicator, or why it cannot be asked for. One that ended has no errors.
 inline ncclResult_t async_state(ncclComm_t comm) {

@@ -108,7 +108,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
         if (board_->failed()) give_up(what);
         if (Clock::now() >= deadline) {
           note_failure(true, what.text() + ": " + api + " did not end within " + limit_text() +
-                                 behind() + why_late);
+                                 behind_text() + why_late);
           give_up(what);
         }
         code = async_state(handle.comm);
@@ -193,7 +193,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
     try {
       where_ = late_text();
       note_failure(true, where_ + " did not end within " + limit_text() + ", during " + what +
-                             behind() + why_late);
+                             behind_text() + why_late);
     } catch (...) { board_->fail(true, "a collective did not end within the time limit"); }
     stop();
   }
@@ -212,6 +212,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
 
  private:
   History& history() const { return board_->history(shares_ ? rank_ : 0); }
+  std::string behind_text() const { return shares_ ? text_of_ranks_behind(*board_) : ""; }
   std::string limit_text() const { return std::to_string(options_.time_limit.count()) + " ms"; }
 
   void set_group_depth(int depth) {
@@ -247,19 +248,6 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
               " in a graph";
     }
     return text.empty() ? "the communicators on rank " + std::to_string(rank_) : text;
-  }
-  /// ": rank 2 has issued less": which of the ranks that share the board are behind.
-  std::string behind() const {
-    if (!shares_) return "";
-    std::uint64_t most = 0;
-    for (std::size_t r = 0; r < board_->ranks(); ++r) {
-      most = std::max(most, board_->history(r).issued());
-    }
-    const auto late = [&](std::size_t r) { return board_->history(r).issued() < most; };
-    std::size_t count = 0;
-    for (std::size_t r = 0; r < board_->ranks(); ++r) count += late(r) ? 1 : 0;
-    if (count == 0) return "";
-    return ": " + text_of_ranks(board_->ranks(), late) + " issued less than others";
   }
   /// Pre: locked.
   void note_failure(bool timeout, const std::string& what) {
