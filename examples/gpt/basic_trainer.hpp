@@ -97,6 +97,7 @@ class BasicTrainer {
       }
       math_.upload(window_.data(), window.data(), config_.context);
       forward(pass, window_.data(), one_sequence_);
+      module_.synchronize();  // which has a time limit
       math_.download(logits.data(), one_sequence_.logits + (length - 1) * byte_values, byte_values);
       const std::uint64_t bits =
           mix(static_cast<std::uint64_t>(options_.seed), static_cast<std::uint64_t>(i));

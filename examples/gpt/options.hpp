@@ -172,7 +172,10 @@ inline std::string usage(std::string_view command, Program program = Program::tr
     text += "  --" + name + meaning + " (" + value + ")\n";
   };
   for (const detail::IntegerOption& option : detail::integer_options)
-    line(std::string(option.name), option.meaning, std::to_string(defaults.*option.member));
+    line(std::string(option.name), option.meaning,
+         program == Program::cuda && option.member == &Options::ranks
+             ? "one for each GPU"
+             : std::to_string(defaults.*option.member));
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
   line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
   line("text", "a file, or a folder whose files are read", defaults.text);
