@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// A byte-level GPT: its three unit kinds, and the forward and backward pass of each. Includes
-// math.hpp and zero/layout.
+// A byte-level GPT: its three unit kinds, and the forward and backward pass of each, over any Math
+// of operands.hpp. Includes layers.hpp and zero/.
 #pragma once
 
 #include <cmath>
@@ -10,8 +10,9 @@
 #include <vector>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/tensor.hpp>
+#include <zero/module/model.hpp>
 
-#include "math.hpp"
+#include "layers.hpp"
 #include "random.hpp"
 
 namespace gpt {
@@ -67,6 +68,13 @@ struct Head {
   }
 };
 
+/// The model's units in the order in which they run.
+inline auto make_model(const Config& c) {
+  return zero::model(zero::unit<Embedding>("embed", c),
+                     zero::units<Block>("block", static_cast<std::size_t>(c.layers), c),
+                     zero::unit<Head>("head", c));
+}
+
 /// A start value: a pure function of the tensor's name, the element and the seed, alike on all
 /// ranks. Gains are 1, the rest uniform around 0. The logits begin near 0, so that the first loss
 /// is about ln 256; the ends of residual branches begin small, so that a deep model begins as a
@@ -98,14 +106,15 @@ struct BlockActivations {
   Real *up, *gelu;  // [tokens, inner]
 };
 
-/// All that the passes of one micro-batch write, allocated once.
-template <class Real>
+/// All that the passes of one micro-batch write, allocated once, in `Storage`: memory of a Math.
+template <class Real, class Storage = std::vector<Real>>
 class Activations {
  public:
   /// Memory for `sequence_count` sequences of config.context bytes.
   Activations(const Config& config, Size sequence_count)
-      : sequences(sequence_count), blocks(static_cast<std::size_t>(config.layers)) {
-    storage_.resize(lay_out(config, nullptr));
+      : sequences(sequence_count),
+        blocks(static_cast<std::size_t>(config.layers)),
+        storage_(lay_out(config, nullptr)) {
     lay_out(config, storage_.data());
   }
   Activations(const Activations&) = delete;
@@ -116,14 +125,16 @@ class Activations {
   Real *out, *normal;      // [tokens, width]: the residual stream after the last block; normalised
   Real *mean, *deviation;  // [tokens]
   Real* logits;            // [tokens, byte_values]; the loss turns them into their gradients
+  Real* losses;            // [tokens]
   Real* d_stream;          // [tokens, width]: the gradient of the residual stream on its way down
-  Real *d_narrow, *d_wide, *d_scores;  // scratch [tokens, width], [tokens, inner], [length, length]
+  Real *d_narrow, *d_wide, *d_scores;  // scratch [tokens, width], [tokens, inner], [heads, length,
+                                       // length]
 
   /// Where unit `block` writes the residual stream: the input of the next.
   Real* after(std::size_t block) { return block + 1 < blocks.size() ? blocks[block + 1].in : out; }
 
  private:
-  std::vector<Real> storage_;
+  Storage storage_;
 
   std::size_t lay_out(const Config& c, Real* base) {
     Size used = 0;
@@ -143,109 +154,103 @@ class Activations {
       for (Real** p : {&b.up, &b.gelu}) *p = take(wide);
     }
     for (Real** p : {&out, &normal, &d_stream, &d_narrow}) *p = take(narrow);
-    for (Real** p : {&mean, &deviation}) *p = take(tokens);
+    for (Real** p : {&mean, &deviation, &losses}) *p = take(tokens);
     logits = take(tokens * byte_values);
     d_wide = take(wide);
-    d_scores = take(c.context * c.context);
+    d_scores = take(c.heads * c.context * c.context);
     return static_cast<std::size_t>(used);
   }
 };
 
 /// bytes [tokens] -> the first residual stream.
-template <class Real>
-void embedding_forward(const Config& c, const Embedding<Real>& w, const std::uint8_t* bytes,
-                       Activations<Real>& a) {
-  Real* out = a.blocks.front().in;
-  for (Size t = 0; t < a.sequences * c.context; ++t, out += c.width) {
-    const Real* byte = w.byte.data() + bytes[t] * c.width;
-    const Real* position = w.position.data() + t % c.context * c.width;
-    for (Size i = 0; i < c.width; ++i) out[i] = byte[i] + position[i];
-  }
+template <class Math, class Real, class Storage>
+void embedding_forward(Math& math, const Config& c, const Embedding<Real>& w,
+                       const std::uint8_t* bytes, Activations<Real, Storage>& a) {
+  math.embedding_forward(a.blocks.front().in, w.byte.data(), w.position.data(), bytes,
+                         {a.sequences * c.context, c.context, c.width});
 }
 
-template <class Real>
-void embedding_backward(const Config& c, const Embedding<Real>& g, const std::uint8_t* bytes,
-                        const Activations<Real>& a) {
-  const Real* d = a.d_stream;
-  for (Size t = 0; t < a.sequences * c.context; ++t, d += c.width) {
-    Real* byte = g.byte.data() + bytes[t] * c.width;
-    Real* position = g.position.data() + t % c.context * c.width;
-    for (Size i = 0; i < c.width; ++i) byte[i] += d[i];
-    for (Size i = 0; i < c.width; ++i) position[i] += d[i];
-  }
+template <class Math, class Real, class Storage>
+void embedding_backward(Math& math, const Config& c, const Embedding<Real>& g,
+                        const std::uint8_t* bytes, const Activations<Real, Storage>& a) {
+  math.embedding_backward(g.byte.data(), g.position.data(), a.d_stream, bytes,
+                          {a.sequences * c.context, c.context, c.width});
 }
 
 /// x -> m = x + attention(norm(x)) -> m + mlp(norm(m)), from activations `block` to after(block).
-template <class Real>
-void block_forward(const Config& c, const Block<Real>& w, std::size_t block, Activations<Real>& a) {
+template <class Math, class Real, class Storage>
+void block_forward(Math& math, const Config& c, const Block<Real>& w, std::size_t block,
+                   Activations<Real, Storage>& a) {
   const BlockActivations<Real>& b = a.blocks[block];
   const Size tokens = a.sequences * c.context, width = c.width, inner = c.inner();
   const AttentionShape shape{a.sequences, c.context, c.heads, c.width / c.heads};
-  layer_norm_forward(b.attention_in, b.attention_mean, b.attention_deviation, b.in,
-                     w.attention_norm.data(), tokens, width);
-  linear_forward(b.qkv, b.attention_in, w.qkv.data(), tokens, width, 3 * width);
-  attention_forward(b.attended, b.chances, b.qkv, shape);
-  std::copy(b.in, b.in + tokens * width, b.middle);
-  linear_forward(b.middle, b.attended, w.attention_out.data(), tokens, width, width, true);
+  math.layer_norm_forward(b.attention_in, b.attention_mean, b.attention_deviation, b.in,
+                          w.attention_norm.data(), tokens, width);
+  linear_forward(math, b.qkv, b.attention_in, w.qkv.data(), tokens, width, 3 * width);
+  attention_forward(math, b.attended, b.chances, b.qkv, shape);
+  math.copy(b.middle, b.in, tokens * width);
+  linear_forward(math, b.middle, b.attended, w.attention_out.data(), tokens, width, width, true);
 
-  layer_norm_forward(b.mlp_in, b.mlp_mean, b.mlp_deviation, b.middle, w.mlp_norm.data(), tokens,
-                     width);
-  linear_forward(b.up, b.mlp_in, w.up.data(), tokens, width, inner);
-  gelu_forward(b.gelu, b.up, tokens * inner);
+  math.layer_norm_forward(b.mlp_in, b.mlp_mean, b.mlp_deviation, b.middle, w.mlp_norm.data(),
+                          tokens, width);
+  linear_forward(math, b.up, b.mlp_in, w.up.data(), tokens, width, inner);
+  math.gelu_forward(b.gelu, b.up, tokens * inner);
   Real* out = a.after(block);
-  std::copy(b.middle, b.middle + tokens * width, out);
-  linear_forward(out, b.gelu, w.down.data(), tokens, inner, width, true);
+  math.copy(out, b.middle, tokens * width);
+  linear_forward(math, out, b.gelu, w.down.data(), tokens, inner, width, true);
 }
 
 /// d_stream is the gradient of the block's output and becomes that of its input.
-template <class Real>
-void block_backward(const Config& c, const Block<Real>& w, const Block<Real>& g, std::size_t block,
-                    Activations<Real>& a) {
+template <class Math, class Real, class Storage>
+void block_backward(Math& math, const Config& c, const Block<Real>& w, const Block<Real>& g,
+                    std::size_t block, Activations<Real, Storage>& a) {
   const BlockActivations<Real>& b = a.blocks[block];
   const Size tokens = a.sequences * c.context, width = c.width, inner = c.inner();
   const AttentionShape shape{a.sequences, c.context, c.heads, c.width / c.heads};
-  linear_backward(a.d_wide, g.down.data(), a.d_stream, b.gelu, w.down.data(), tokens, inner, width);
-  gelu_backward(a.d_wide, b.up, tokens * inner);
-  linear_backward(a.d_narrow, g.up.data(), a.d_wide, b.mlp_in, w.up.data(), tokens, width, inner);
-  layer_norm_backward(a.d_stream, g.mlp_norm.data(), a.d_narrow, b.middle, w.mlp_norm.data(),
-                      b.mlp_mean, b.mlp_deviation, tokens, width);
+  linear_backward(math, a.d_wide, g.down.data(), a.d_stream, b.gelu, w.down.data(), tokens, inner,
+                  width);
+  math.gelu_backward(a.d_wide, b.up, tokens * inner);
+  linear_backward(math, a.d_narrow, g.up.data(), a.d_wide, b.mlp_in, w.up.data(), tokens, width,
+                  inner);
+  math.layer_norm_backward(a.d_stream, g.mlp_norm.data(), a.d_narrow, b.middle, w.mlp_norm.data(),
+                           b.mlp_mean, b.mlp_deviation, tokens, width);
 
-  linear_backward(a.d_narrow, g.attention_out.data(), a.d_stream, b.attended,
+  linear_backward(math, a.d_narrow, g.attention_out.data(), a.d_stream, b.attended,
                   w.attention_out.data(), tokens, width, width);
-  attention_backward(a.d_wide, a.d_scores, a.d_narrow, b.qkv, b.chances, shape);
-  linear_backward(a.d_narrow, g.qkv.data(), a.d_wide, b.attention_in, w.qkv.data(), tokens, width,
-                  3 * width);
-  layer_norm_backward(a.d_stream, g.attention_norm.data(), a.d_narrow, b.in,
-                      w.attention_norm.data(), b.attention_mean, b.attention_deviation, tokens,
-                      width);
+  attention_backward(math, a.d_wide, a.d_scores, a.d_narrow, b.qkv, b.chances, shape);
+  linear_backward(math, a.d_narrow, g.qkv.data(), a.d_wide, b.attention_in, w.qkv.data(), tokens,
+                  width, 3 * width);
+  math.layer_norm_backward(a.d_stream, g.attention_norm.data(), a.d_narrow, b.in,
+                           w.attention_norm.data(), b.attention_mean, b.attention_deviation, tokens,
+                           width);
 }
 
-template <class Real>
-void head_forward(const Config& c, const Head<Real>& w, Activations<Real>& a) {
+template <class Math, class Real, class Storage>
+void head_forward(Math& math, const Config& c, const Head<Real>& w, Activations<Real, Storage>& a) {
   const Size tokens = a.sequences * c.context;
-  layer_norm_forward(a.normal, a.mean, a.deviation, a.out, w.norm.data(), tokens, c.width);
-  linear_forward(a.logits, a.normal, w.logits.data(), tokens, c.width, byte_values);
+  math.layer_norm_forward(a.normal, a.mean, a.deviation, a.out, w.norm.data(), tokens, c.width);
+  linear_forward(math, a.logits, a.normal, w.logits.data(), tokens, c.width, byte_values);
 }
 
-/// The mean loss in nats per byte; the logits become gradients of loss * weight, for backward.
-template <class Real>
-double loss(const Config& c, const std::uint8_t* targets, Real weight, Activations<Real>& a) {
-  const Size tokens = a.sequences * c.context;
-  return softmax_cross_entropy(a.logits, targets, weight / static_cast<Real>(tokens), tokens,
-                               byte_values) /
-         static_cast<double>(tokens);
+/// *sum += the mean loss in nats per byte, where math keeps numbers; the logits become gradients of
+/// loss * weight, for backward.
+template <class Math, class Real, class Storage>
+void add_loss(Math& math, const Config& c, const std::uint8_t* targets, Real weight,
+              Activations<Real, Storage>& a, double* sum) {
+  math.softmax_cross_entropy(sum, a.losses, a.logits, targets, weight, a.sequences * c.context,
+                             byte_values);
 }
 
-/// Begins the way down: reads the gradients that loss() left in the logits.
-template <class Real>
-void head_backward(const Config& c, const Head<Real>& w, const Head<Real>& g,
-                   Activations<Real>& a) {
+/// Begins the way down: reads the gradients that add_loss() left in the logits.
+template <class Math, class Real, class Storage>
+void head_backward(Math& math, const Config& c, const Head<Real>& w, const Head<Real>& g,
+                   Activations<Real, Storage>& a) {
   const Size tokens = a.sequences * c.context;
-  linear_backward(a.d_narrow, g.logits.data(), a.logits, a.normal, w.logits.data(), tokens, c.width,
-                  byte_values);
-  std::fill(a.d_stream, a.d_stream + tokens * c.width, Real(0));
-  layer_norm_backward(a.d_stream, g.norm.data(), a.d_narrow, a.out, w.norm.data(), a.mean,
-                      a.deviation, tokens, c.width);
+  linear_backward(math, a.d_narrow, g.logits.data(), a.logits, a.normal, w.logits.data(), tokens,
+                  c.width, byte_values);
+  math.clear(a.d_stream, tokens * c.width);
+  math.layer_norm_backward(a.d_stream, g.norm.data(), a.d_narrow, a.out, w.norm.data(), a.mean,
+                           a.deviation, tokens, c.width);
 }
 
 }  // namespace gpt

@@ -18,7 +18,7 @@
 namespace gpt {
 
 /// The programs; each lacks some of the options.
-enum class Program { train, demo, mpi };
+enum class Program { train, demo, mpi, cuda };
 
 struct Options {
   Size ranks = 4;
@@ -37,6 +37,7 @@ struct Options {
   std::string text = default_text;
   std::string output = "build/demo";
   std::string losses = {};
+  bool captured = false;
   bool help = false;
 
   Config config() const { return {layers, width, heads, context}; }
@@ -94,6 +95,7 @@ Number parse_number(const std::string& name, std::string_view text, Number least
 
 constexpr bool has(Program program, std::string_view option) {
   if (program == Program::demo) return option != "stage" && option != "losses";
+  if (program == Program::cuda) return option != "output" && option != "streams";
   return option != "output" && (program == Program::train || option != "ranks");
 }
 
@@ -130,16 +132,20 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
 
 }  // namespace detail
 
-/// Reads `--name value` and `--name=value`.
+/// Reads `--name value` and `--name=value`; what is not given is as in `options`.
 ///
 /// Errors:  UsageError for anything that no model can be trained with.
-inline Options parse_options(int argc, const char* const* argv, Program program = Program::train) {
-  Options options;
+inline Options parse_options(int argc, const char* const* argv, Program program = Program::train,
+                             Options options = {}) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--help" || argument == "-h") {
       options.help = true;
       return options;
+    }
+    if (argument == "--captured" && program == Program::cuda) {
+      options.captured = true;
+      continue;
     }
     if (!argument.starts_with("--"))
       throw UsageError("'" + std::string(argument) + "' is not an option: --help lists them.");
@@ -166,11 +172,16 @@ inline std::string usage(std::string_view command, Program program = Program::tr
     text += "  --" + name + meaning + " (" + value + ")\n";
   };
   for (const detail::IntegerOption& option : detail::integer_options)
-    line(std::string(option.name), option.meaning, std::to_string(defaults.*option.member));
+    line(std::string(option.name), option.meaning,
+         program == Program::cuda && option.member == &Options::ranks
+             ? "one for each GPU"
+             : std::to_string(defaults.*option.member));
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
   line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
   line("text", "a file, or a folder whose files are read", defaults.text);
   line("losses", "a file for the loss of each step, with all of its bits", "none");
+  if (program == Program::cuda)
+    text += "  --captured        runs each step as one CUDA graph, without a value (not)\n";
   line("output", "a folder for the report and the pictures", defaults.output);
   return text;
 }

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "math.hpp"
+#include "functions.hpp"
 
 namespace gpt {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Compares trainings in several stages: a table for people, JSON for programs, and what is wrong in
-// a sentence. Includes trainer.hpp.
+// a sentence. Includes basic_trainer.hpp.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer.hpp"
+#include "basic_trainer.hpp"
 
 namespace gpt {
 

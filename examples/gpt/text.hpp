@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "math.hpp"
+#include "functions.hpp"
 #include "random.hpp"
 #include "usage_error.hpp"
 

@@ -101,6 +101,22 @@ BOOST_AUTO_TEST_CASE(the_demo_has_a_folder_for_its_results_where_the_training_ha
   BOOST_TEST(gpt::usage("train").find("--output") == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(on_gpus_a_step_may_be_captured_and_the_number_of_ranks_has_another_default) {
+  const char* arguments[] = {"program", "--captured", "--stage", "0"};
+  gpt::Options defaults;
+  defaults.ranks = 0;
+  const gpt::Options o = gpt::parse_options(4, arguments, gpt::Program::cuda, defaults);
+  BOOST_TEST(o.captured);
+  BOOST_TEST(o.stage == 0);
+  BOOST_TEST(o.ranks == 0);
+  BOOST_CHECK_THROW(gpt::parse_options(4, arguments, gpt::Program::train), gpt::UsageError);
+  const std::string text = gpt::usage("cuda", gpt::Program::cuda);
+  BOOST_TEST(text.find("--captured") != text.npos);
+  BOOST_TEST(text.find("(one for each GPU)") != text.npos);
+  BOOST_TEST(text.find("--streams") == text.npos);
+  BOOST_TEST(gpt::usage("train").find("--captured") == std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_text_that_is_missing_empty_or_short_is_refused_in_one_sentence) {
   const Folder folder;
   const std::string missing = (folder.path / "missing").string();

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpt/math.hpp"
 #include "gpt/model.hpp"
 #include "gpt/text.hpp"
 #include "gpt/widen.hpp"
@@ -18,6 +19,7 @@ using gpt::Size;
 
 constexpr gpt::Config small{.layers = 2, .width = 16, .heads = 2, .context = 8};
 constexpr Size sequences = 2;
+gpt::HostMath math;
 
 /// All tensors of the model in one array, with the views of its units: what a module does on one
 /// rank.
@@ -64,24 +66,27 @@ struct Network {
 template <class Real>
 void forward(const gpt::Config& c, const Network<Real>& w, const std::uint8_t* bytes,
              gpt::Activations<Real>& a) {
-  embedding_forward(c, w.embedding, bytes, a);
-  for (std::size_t i = 0; i < w.blocks.size(); ++i) block_forward(c, w.blocks[i], i, a);
-  head_forward(c, w.head, a);
+  embedding_forward(math, c, w.embedding, bytes, a);
+  for (std::size_t i = 0; i < w.blocks.size(); ++i) block_forward(math, c, w.blocks[i], i, a);
+  head_forward(math, c, w.head, a);
 }
 
 template <class Real>
 double run(const gpt::Config& c, const Network<Real>& w, const gpt::Batch& batch, Real weight,
            gpt::Activations<Real>& a) {
   forward(c, w, batch.inputs.data(), a);
-  return gpt::loss(c, batch.targets.data(), weight, a);
+  double loss = 0;
+  gpt::add_loss(math, c, batch.targets.data(), weight, a, &loss);
+  return loss;
 }
 
 template <class Real>
 void backward(const gpt::Config& c, const Network<Real>& w, const Network<Real>& g,
               const gpt::Batch& batch, gpt::Activations<Real>& a) {
-  head_backward(c, w.head, g.head, a);
-  for (std::size_t i = w.blocks.size(); i-- > 0;) block_backward(c, w.blocks[i], g.blocks[i], i, a);
-  embedding_backward(c, g.embedding, batch.inputs.data(), a);
+  head_backward(math, c, w.head, g.head, a);
+  for (std::size_t i = w.blocks.size(); i-- > 0;)
+    block_backward(math, c, w.blocks[i], g.blocks[i], i, a);
+  embedding_backward(math, c, g.embedding, batch.inputs.data(), a);
 }
 
 /// Weights that are large enough for every path, above all the attention's, to matter.
