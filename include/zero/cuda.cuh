@@ -8,5 +8,7 @@
 #include <zero/module/detail/cuda_work.cuh>
 #include <zero/optim/cast.cuh>
 #include <zero/optim/norm.cuh>
+#include <zero/optim/pack.cuh>
+#include <zero/optim/quantise.cuh>
 #include <zero/optim/update.cuh>
 #include <zero/zero.hpp>

@@ -24,7 +24,7 @@ void trap(Warp& warp, const Instruction& i, Mask mask) {
 }
 
 // What an instruction on floats does beside its arithmetic; in the option.
-constexpr unsigned rounding = 3, saturates = 4, is_double = 8;
+constexpr unsigned rounds = 3, saturates = 4, is_double = 8;
 constexpr int rounding_modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
 
 template <class Format>
@@ -37,7 +37,7 @@ void saturate(Warp& warp, const Instruction& i, Mask mask) {
 }
 void run_modified(Warp& warp, const Instruction& i, Mask mask) {
   const int before = std::fegetround();
-  std::fesetround(rounding_modes[i.option & rounding]);
+  std::fesetround(rounding_modes[i.option & rounds]);
   i.inner(warp, i, mask);
   std::fesetround(before);
   if ((i.option & saturates) == 0) return;

@@ -12,11 +12,11 @@ namespace {
 
 /// Which outcomes of a comparison make it true.
 constexpr unsigned less = 1, equal = 2, greater = 4, unordered = 8;
-struct Named {
+struct NamedComparison {
   const char* name;
   unsigned outcomes;
 };
-constexpr Named comparisons[] = {
+constexpr NamedComparison comparisons[] = {
     {"eq", equal},
     {"ne", less | greater},
     {"lt", less},
@@ -108,7 +108,7 @@ Handler comparison(const Opcode& opcode, Instruction& instruction) {
   }
   if (opcode.name != "setp" && opcode.name != "set") return nullptr;
   unsigned option = 0;
-  for (const Named& named : comparisons) {
+  for (const NamedComparison& named : comparisons) {
     if (opcode.has(named.name)) option |= named.outcomes;
   }
   for (unsigned k = 1; k < std::size(joins); ++k) {

@@ -11,17 +11,17 @@ namespace emulator::ptx {
 namespace {
 
 template <class Format>
-constexpr bool whole = std::is_integral_v<typename Format::Value>;
+constexpr bool is_integer = std::is_integral_v<typename Format::Value>;
 
 /// To which integral value a float goes; in the option.
-enum Rounding : std::uint8_t { none, nearest, towards_zero, down, up };
+enum Rounding : std::uint8_t { none, nearest, towards_zero, downwards, upwards };
 template <class T>
 T integral(T x, unsigned rounding) {
   switch (rounding) {
     case nearest: return std::nearbyint(x);
     case towards_zero: return std::trunc(x);
-    case down: return std::floor(x);
-    case up: return std::ceil(x);
+    case downwards: return std::floor(x);
+    case upwards: return std::ceil(x);
     default: return x;
   }
 }
@@ -48,8 +48,8 @@ void convert(Warp& warp, const Instruction& i, Mask mask) {
   const unsigned rounding = i.option;
   for_lanes(mask, [=](unsigned k) {
     typename In::Value x = In::get(from[k]);
-    if constexpr (!whole<In>) x = integral(x, rounding);
-    if constexpr (!whole<In> && whole<Out>) {
+    if constexpr (!is_integer<In>) x = integral(x, rounding);
+    if constexpr (!is_integer<In> && is_integer<Out>) {
       to[k] = Out::put(clamp_to<Out>(x));
     } else {
       to[k] = Out::put(static_cast<typename Out::Value>(x));
@@ -58,13 +58,13 @@ void convert(Warp& warp, const Instruction& i, Mask mask) {
 }
 
 /// Of floats whose nearest neighbour lies beyond them, the one before.
-template <bool upwards, bool downwards>
+template <bool goes_up, bool goes_down>
 struct Directed {
   static float narrow(double x) {
     const auto near = static_cast<float>(x);
     const double infinity = std::numeric_limits<double>::infinity();
-    const double wanted = upwards ? infinity : downwards ? -infinity : 0;
-    const bool beyond = upwards ? near < x : downwards ? near > x : std::fabs(near) > std::fabs(x);
+    const double wanted = goes_up ? infinity : goes_down ? -infinity : 0;
+    const bool beyond = goes_up ? near < x : goes_down ? near > x : std::fabs(near) > std::fabs(x);
     return beyond ? std::nextafter(near, static_cast<float>(wanted)) : near;
   }
   float operator()(double x) const { return narrow(x); }
@@ -119,7 +119,7 @@ Handler conversion(const Opcode& opcode, Instruction& instruction) {
                               : Unary<F64, F32, Directed<false, false>>::run;
   }
   constexpr const char* roundings[] = {"", "rni", "rzi", "rmi", "rpi"};
-  for (unsigned k = none; k <= up; ++k) {
+  for (unsigned k = none; k <= upwards; ++k) {
     if (opcode.has(roundings[k])) instruction.option = static_cast<std::uint8_t>(k);
   }
   switch (from) {

@@ -19,7 +19,7 @@ namespace emulator::ptx {
 
 namespace {
 
-using Kind = Operand::Kind;
+using OperandKind = Operand::Kind;
 using Flow = Instruction::Flow;
 
 std::size_t round_up(std::size_t size, std::size_t multiple) {
@@ -111,7 +111,7 @@ class Decoder {
     }
     Instruction made;
     made.text = &statement.text;
-    if (statement.guard.kind == Kind::reg) {
+    if (statement.guard.kind == OperandKind::reg) {
       made.has_guard = true;
       made.guard_negated = statement.guard.negated;
       made.guard = frame.registers + statement.guard.reg;
@@ -143,7 +143,7 @@ class Decoder {
 
   /// Puts the function in the place of its call.
   void call(Frame& frame, const Statement& statement, Instruction made) {
-    const auto is_name = [](const Operand& o) { return o.kind == Kind::symbol; };
+    const auto is_name = [](const Operand& o) { return o.kind == OperandKind::symbol; };
     const auto& all = statement.operands;
     const auto name = std::find_if(all.begin(), all.end(), is_name);
     const auto callee =
@@ -179,7 +179,7 @@ class Decoder {
     std::size_t results = has_result(opcode) ? 1 : 0;
     if (results == 1 && has_second_result(opcode, all.size())) results = 2;
     for (std::size_t k = 0; k < all.size(); ++k) {
-      const bool spreads = all[k].kind == Kind::vector;
+      const bool spreads = all[k].kind == OperandKind::vector;
       const std::size_t parts = spreads ? all[k].parts.size() : 1;
       for (std::size_t p = 0; p < parts; ++p) {
         const Operand& operand = spreads ? all[k].parts[p] : all[k];
@@ -189,7 +189,7 @@ class Decoder {
         }
         if (k < results) {
           made.to[made.results++] =
-              operand.kind == Kind::none ? unwanted() : frame.registers + operand.reg;
+              operand.kind == OperandKind::none ? unwanted() : frame.registers + operand.reg;
         } else {
           if (operand.negated) made.negated |= static_cast<std::uint8_t>(1U << made.operands);
           made.from[made.operands++] = source(frame, operand, made);
@@ -198,21 +198,23 @@ class Decoder {
     }
   }
   Row source(Frame& frame, const Operand& operand, Instruction& made) {
-    if (operand.kind == Kind::address) made.offset = static_cast<std::int64_t>(operand.value);
+    if (operand.kind == OperandKind::address)
+      made.offset = static_cast<std::int64_t>(operand.value);
     if (operand.has_register) return frame.registers + operand.reg;
     if (operand.name.empty()) {
-      const bool is_address = operand.kind == Kind::address;  // of a number alone
+      const bool is_address = operand.kind == OperandKind::address;  // of a number alone
       return constant(is_address ? 0 : operand.value);
     }
     if (operand.name[0] == '%') return special(operand.name);
-    const std::uint64_t beyond = operand.kind == Kind::address ? 0 : operand.value;
+    const std::uint64_t beyond = operand.kind == OperandKind::address ? 0 : operand.value;
     if (is_dynamic(operand.name)) {
       dynamic_shared_.emplace_back(program_.rows, beyond);
       return program_.rows++;
     }
     const Place found = find(frame, operand.name);
     // What a function calls its parameters lies in local memory here.
-    if (operand.kind == Kind::address && made.space == Space::param) made.space = found.space;
+    if (operand.kind == OperandKind::address && made.space == Space::param)
+      made.space = found.space;
     return constant(found.offset + beyond);
   }
   Place find(Frame& frame, const std::string& name) {

@@ -5,11 +5,11 @@
 namespace emulator::ptx {
 
 namespace {
-struct Named {
+struct NamedType {
   std::string_view name;
   Type type;
 };
-constexpr Named types_by_name[] = {
+constexpr NamedType types_by_name[] = {
     {"pred", Type::pred},     {"b8", Type::u8},   {"b16", Type::u16},   {"b32", Type::u32},
     {"b64", Type::u64},       {"u8", Type::u8},   {"u16", Type::u16},   {"u32", Type::u32},
     {"u64", Type::u64},       {"s8", Type::s8},   {"s16", Type::s16},   {"s32", Type::s32},
@@ -24,8 +24,9 @@ Opcode::Opcode(const std::string& text) {
   while (begin < text.size()) {
     const std::size_t end = std::min(text.find('.', begin + 1), text.size());
     const std::string part = text.substr(begin + 1, end - begin - 1);
-    const auto* const type = std::find_if(std::begin(types_by_name), std::end(types_by_name),
-                                          [&](const Named& named) { return named.name == part; });
+    const auto* const type =
+        std::find_if(std::begin(types_by_name), std::end(types_by_name),
+                     [&](const NamedType& named) { return named.name == part; });
     if (type == std::end(types_by_name)) {
       modifiers.push_back(part);
     } else {

@@ -25,25 +25,25 @@ std::uint64_t warps(const Execution& e, unsigned) {
   return (e.threads() + warp_size - 1) / warp_size;
 }
 Mask bit(unsigned thread) { return Mask{1} << thread % warp_size; }
-std::uint64_t equal(const Execution&, unsigned thread) { return bit(thread); }
-std::uint64_t less(const Execution&, unsigned thread) { return bit(thread) - 1; }
-std::uint64_t less_or_equal(const Execution&, unsigned thread) {
+std::uint64_t lanes_equal(const Execution&, unsigned thread) { return bit(thread); }
+std::uint64_t lanes_less(const Execution&, unsigned thread) { return bit(thread) - 1; }
+std::uint64_t lanes_up_to(const Execution&, unsigned thread) {
   return bit(thread) | (bit(thread) - 1);
 }
-std::uint64_t greater(const Execution&, unsigned thread) {
+std::uint64_t lanes_greater(const Execution&, unsigned thread) {
   return ~(bit(thread) | (bit(thread) - 1));
 }
-std::uint64_t greater_or_equal(const Execution&, unsigned thread) { return ~(bit(thread) - 1); }
+std::uint64_t lanes_from(const Execution&, unsigned thread) { return ~(bit(thread) - 1); }
 std::uint64_t shared_in_all(const Execution& e, unsigned) { return e.shared_bytes; }
 std::uint64_t shared_of_launch(const Execution& e, unsigned) {
   return e.shared_bytes - e.program.shared_bytes;
 }
 
-struct Named {
+struct NamedRegister {
   const char* name;
   SpecialValue value;
 };
-constexpr Named specials[] = {
+constexpr NamedRegister specials[] = {
     {"%tid.x", of_thread<&dim3::x>},
     {"%tid.y", of_thread<&dim3::y>},
     {"%tid.z", of_thread<&dim3::z>},
@@ -59,11 +59,11 @@ constexpr Named specials[] = {
     {"%laneid", lane},
     {"%warpid", warp},
     {"%nwarpid", warps},
-    {"%lanemask_eq", equal},
-    {"%lanemask_lt", less},
-    {"%lanemask_le", less_or_equal},
-    {"%lanemask_gt", greater},
-    {"%lanemask_ge", greater_or_equal},
+    {"%lanemask_eq", lanes_equal},
+    {"%lanemask_lt", lanes_less},
+    {"%lanemask_le", lanes_up_to},
+    {"%lanemask_gt", lanes_greater},
+    {"%lanemask_ge", lanes_from},
     {"%smid", always<0>},
     {"%nsmid", always<1>},
     {"%gridid", always<0>},
@@ -78,7 +78,7 @@ constexpr Named specials[] = {
 }  // namespace
 
 SpecialValue special_register(const std::string& name) {
-  for (const Named& special : specials) {
+  for (const NamedRegister& special : specials) {
     if (name == special.name) return special.value;
   }
   return nullptr;

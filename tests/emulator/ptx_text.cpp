@@ -198,7 +198,6 @@ class Parser {
     return made;
   }
   Operand operand() {
-    using Kind = Operand::Kind;
     Operand made;
     if (tokens_.accept("!")) {
       made = operand();
@@ -207,7 +206,7 @@ class Parser {
     }
     for (const auto& [open, close] : {std::pair{"{", "}"}, {"(", ")"}}) {
       if (!tokens_.accept(open)) continue;
-      made.kind = Kind::vector;
+      made.kind = Operand::Kind::vector;
       while (!tokens_.accept(close)) {
         made.parts.push_back(operand());
         tokens_.accept(",");
@@ -216,20 +215,20 @@ class Parser {
     }
     if (tokens_.accept("[")) {
       made = operand();
-      made.kind = Kind::address;
+      made.kind = Operand::Kind::address;
       tokens_.expect("]");
       return made;
     }
     const std::string_view word = tokens_.peek();
     if (word == "-" || std::isdigit(static_cast<unsigned char>(word[0])) != 0) {
-      made.kind = Kind::immediate;
+      made.kind = Operand::Kind::immediate;
       made.value = tokens_.number();
       return made;
     }
     const std::string name(tokens_.next());
     if (name == "_") return made;
     made.has_register = find_register(name, made.reg);
-    made.kind = made.has_register ? Kind::reg : Kind::symbol;
+    made.kind = made.has_register ? Operand::Kind::reg : Operand::Kind::symbol;
     if (!made.has_register) made.name = scoped(name);
     if (tokens_.accept("+")) made.value = tokens_.number();
     return made;

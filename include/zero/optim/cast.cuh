@@ -18,8 +18,6 @@ namespace detail {
 template <bool adds>
 __device__ void cast_tile(const Array& from, const Array& to, float scale, const Lanes& lanes) {
   const RawTile read = load(from, lanes);
-  const bool copies = !adds && scale == 1;  // and does not touch the bits of what is no number
-  if (copies && from.type == to.type) return store(read, to, lanes);
   float values[tile_size];
   to_floats(read, from.type, values);
   if constexpr (adds) {
@@ -27,7 +25,7 @@ __device__ void cast_tile(const Array& from, const Array& to, float scale, const
     to_floats(load(to, lanes), to.type, sums);
 #pragma unroll
     for (std::uint32_t k = 0; k < tile_size; ++k) values[k] = sums[k] + values[k] * scale;
-  } else if (!copies) {
+  } else if (scale != 1) {  // a product would change the bits of what is not a number
 #pragma unroll
     for (std::uint32_t k = 0; k < tile_size; ++k) values[k] *= scale;
   }
@@ -49,7 +47,7 @@ __global__ void __launch_bounds__(block_threads)
 /// Order:   enqueued on `stream`; neither synchronises nor allocates; can be captured.
 /// Pre:     the arrays have the same count and are float, bf16 or fp16; they are the same or do
 ///          not overlap.
-/// Errors:  DeviceError if the kernel cannot be started.
+/// Errors:  CudaError if the kernel cannot be started.
 inline void cast_scaled(cudaStream_t stream, const Array& from, const Array& to, float scale,
                         bool adds) {
   const Array both[] = {from, to};

@@ -138,7 +138,7 @@ inline constexpr std::size_t norm_scratch = 2 * detail::norm_blocks;
 ///          of additions depends on the number of elements, where the array lies relative to 16
 ///          bytes, and the ranges: repeated calls give the same bits.
 /// Pre:     order >= 1, or infinity.
-/// Errors:  DeviceError if a kernel cannot be started.
+/// Errors:  CudaError if a kernel cannot be started.
 inline void norm_part(cudaStream_t stream, const Array& own, const TensorRange* ranges,
                       std::uint32_t range_count, std::uint64_t begin, double order, double* scratch,
                       double* out) {

@@ -67,7 +67,7 @@ void launch_pack(cudaStream_t stream, const PackedTensor* tensors, std::uint32_t
 ///
 /// Order:   enqueued on `stream`; neither synchronises nor allocates; can be captured. The table is
 ///          read when the stream gets there.
-/// Errors:  DeviceError if the kernel cannot be started.
+/// Errors:  CudaError if the kernel cannot be started.
 inline void pack(cudaStream_t stream, const PackedTensor* tensors, std::uint32_t count,
                  const Array& flat) {
   detail::launch_pack<true>(stream, tensors, count, flat);

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(block_threads)
 ///
 /// Order:   enqueued on `stream`; neither synchronises nor allocates; can be captured.
 /// Pre:     as on the host.
-/// Errors:  DeviceError if the kernel cannot be started.
+/// Errors:  CudaError if the kernel cannot be started.
 inline void quantise(cudaStream_t stream, const Array& from, const QuantisedArray& to) {
   const Array arrays[] = {from};
   const auto tiling = detail::Tiling::from_first(arrays);

@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(block_threads) update_kernel(GroupUpdate<O> u,
 ///          the decision are read when the stream gets there. With nvcc -fmad=false each element
 ///          gets the bits that the host gives it.
 /// Pre:     the arrays have the same count and do not overlap, but for `compute`.
-/// Errors:  DeviceError if the kernel cannot be started.
+/// Errors:  CudaError if the kernel cannot be started.
 template <Optimizer O>
 void update_group(cudaStream_t stream, const GroupUpdate<O>& u) {
   Array arrays[O::states + 3] = {u.gradient, u.master, u.compute};

@@ -30,7 +30,7 @@ constexpr std::uint64_t blocks_for(std::uint64_t threads) {
 /// Starts `kernel` with blocks of block_threads; no blocks, no kernel.
 ///
 /// Order:   enqueued on the stream; neither synchronises nor allocates; can be captured.
-/// Errors:  DeviceError, if the runtime refuses it.
+/// Errors:  CudaError, if the runtime refuses it.
 template <class... Parameters>
 void launch(const char* called, cudaStream_t stream, std::uint64_t blocks,
             void (*kernel)(Parameters...), const std::type_identity_t<Parameters>&... arguments) {
@@ -43,9 +43,10 @@ void launch(const char* called, cudaStream_t stream, std::uint64_t blocks,
       blocks > 0x7FFFFFFF ? cudaErrorInvalidConfiguration
                           : cudaLaunchKernelEx(&configuration, kernel, Parameters(arguments)...);
   if (error == cudaSuccess) return;
-  throw DeviceError(std::string("zero: ") + called + ": the CUDA runtime refused a kernel of " +
-                    std::to_string(blocks) + " blocks: " + cudaGetErrorString(error) +
-                    "; check what was called on this device before");
+  throw CudaError(std::string("zero: ") + called + ": the CUDA runtime refused a kernel of " +
+                      std::to_string(blocks) + " blocks: " + cudaGetErrorString(error) +
+                      "; check what was called on this device before",
+                  static_cast<int>(error));
 }
 
 }  // namespace zero::detail
