@@ -100,9 +100,11 @@ class NcclCollectives {
   void run(const Call& call) const {
     refuse_in_group(call);
     NcclHostBuffer& buffer = member_->buffer();
-    buffer.run(call, rank(), size(), [&](const void* in, void* out, std::size_t count) {
-      enqueue(buffer.stream(), call, in, out, count);
-    });
+    // Captures are listed: of [&], nvcc's host compiler sees another order than g++ does.
+    buffer.run(call, rank(), size(),
+               [this, &buffer, &call](const void* in, void* out, std::size_t count) {
+                 enqueue(buffer.stream(), call, in, out, count);
+               });
     member_->count_sent(call);
   }
 
