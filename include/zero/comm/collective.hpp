@@ -28,8 +28,9 @@ constexpr const char* name_of(Collective collective) {
 enum class Accumulate : std::uint8_t { no, yes };
 
 /// How the elements of all ranks become one: their sum, or their sum divided by the number of
-/// ranks. Both are formed in rank order, in fp32 for bf16 and fp16, and rounded once at the end.
-/// The average of u64 is rounded down. One rank is no special case.
+/// ranks. Both are formed in rank order, in fp32 for bf16 and fp16, and rounded once at the end
+/// (NCCL has its own ways, see NcclCommunicator). The average of u64 is rounded down. One rank is
+/// no special case.
 enum class Reduction : std::uint8_t { sum, average };
 
 inline constexpr std::uint32_t no_position = 0xFFFFFFFF;

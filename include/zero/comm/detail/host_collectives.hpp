@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // The collectives of ranks in host memory: checks arguments, then runs or enqueues a task.
-// Includes base/, device/host_stream.hpp and comm/detail/text.hpp.
+// Includes base/, device/host_stream.hpp and comm/detail/caller.hpp.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <zero/base/error.hpp>
 #include <zero/comm/collective.hpp>
-#include <zero/comm/detail/text.hpp>
+#include <zero/comm/detail/caller.hpp>
 #include <zero/device/host_stream.hpp>
 
 namespace zero::detail {
@@ -43,12 +40,12 @@ class HostCollectives {
 
   template <Element T>
   void all_gather(const T* in, T* out, std::size_t count, Label label = {}) const {
-    run(gather_call(in, out, count, label));
+    run(caller().all_gather(in, out, count, label));
   }
   template <Element T>
   void all_gather(HostStream& stream, const T* in, T* out, std::size_t count,
                   Label label = {}) const {
-    enqueue(stream, gather_call(in, out, count, label));
+    enqueue(stream, caller().all_gather(in, out, count, label));
   }
 
   template <Element T>
@@ -75,12 +72,12 @@ class HostCollectives {
 
   template <Element T>
   void broadcast(T* data, std::size_t count, std::size_t root, Label label = {}) const {
-    run(broadcast_call(data, count, root, label));
+    run(caller().broadcast(data, count, root, label));
   }
   template <Element T>
   void broadcast(HostStream& stream, T* data, std::size_t count, std::size_t root,
                  Label label = {}) const {
-    enqueue(stream, broadcast_call(data, count, root, label));
+    enqueue(stream, caller().broadcast(data, count, root, label));
   }
 
   void barrier(Label label = {}) const { run(Call{}.labelled(label)); }
@@ -101,87 +98,20 @@ class HostCollectives {
     stream.enqueue(name_of(call.collective), Task(member_, call));
   }
 
-  template <class T>
-  Call gather_call(const T* in, T* out, std::size_t count, const Label& label) const {
-    const Call call = Call{.collective = Collective::all_gather,
-                           .type = data_type<T>,
-                           .count = count,
-                           .in = in,
-                           .out = out}
-                          .labelled(label);
-    check<T>(call, size());
-    check_overlap(call, in, out);
-    return call;
-  }
+  Caller caller() const { return {rank(), size()}; }
 
   template <class T>
   Call scatter_call(const T* in, T* out, std::size_t count, Accumulate accumulate,
                     const Label& label, Reduction reduction) const {
-    const Call call = Call{.collective = Collective::reduce_scatter,
-                           .type = data_type<T>,
-                           .accumulate = accumulate,
-                           .reduction = reduction,
-                           .count = count,
-                           .in = in,
-                           .out = out,
-                           .sum = Task::template sum_of<T>()}
-                          .labelled(label);
-    check<T>(call, size());
-    check_overlap(call, out, in);
+    Call call = caller().reduce_scatter(in, out, count, accumulate, label, reduction);
+    call.sum = Task::template sum_of<T>();
     return call;
   }
-
   template <class T>
   Call reduce_call(T* data, std::size_t count, const Label& label, Reduction reduction) const {
-    const Call call = Call{.collective = Collective::all_reduce,
-                           .type = data_type<T>,
-                           .reduction = reduction,
-                           .count = count,
-                           .in = data,
-                           .out = data,
-                           .sum = Task::template sum_of<T>()}
-                          .labelled(label);
-    check<T>(call, 1);
+    Call call = caller().all_reduce(data, count, label, reduction);
+    call.sum = Task::template sum_of<T>();
     return call;
-  }
-
-  template <class T>
-  Call broadcast_call(T* data, std::size_t count, std::size_t root, const Label& label) const {
-    const Call call = Call{.collective = Collective::broadcast,
-                           .type = data_type<T>,
-                           .root = static_cast<std::uint32_t>(root),
-                           .count = count,
-                           .in = data,
-                           .out = data}
-                          .labelled(label);
-    check<T>(call, 1);
-    if (root >= size()) refuse(call, "the root is none of the ranks. Pass a rank below size()");
-    return call;
-  }
-
-  template <class T>
-  void check(const Call& call, std::size_t parts) const {
-    if (call.count > SIZE_MAX / sizeof(T) / parts) {
-      refuse(call, "the buffers exceed the address space. Pass a count of elements per rank");
-    }
-    if (call.count != 0 && (call.in == nullptr || call.out == nullptr)) {
-      refuse(call, "a buffer is null. Pass null with a count of 0 only");
-    }
-  }
-
-  /// Refuses buffers that overlap, unless the smaller one is exactly this rank's part.
-  template <class T>
-  void check_overlap(const Call& call, const T* part, const T* all) const {
-    const std::less<const T*> before;
-    if (call.count == 0 || part == all + rank() * call.count) return;
-    if (before(part, all + size() * call.count) && before(all, part + call.count)) {
-      refuse(call,
-             "the buffers overlap. Pass separate ones, or this rank's part of the larger one");
-    }
-  }
-
-  [[noreturn]] void refuse(const Call& call, const std::string& why) const {
-    throw ContractError(text_of(call) + " " + member_->text() + ": " + why + ".");
   }
 
   std::shared_ptr<Member> member_;

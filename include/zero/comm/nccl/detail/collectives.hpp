@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// The collectives of a communicator over NCCL: checks arguments, then issues. Includes base/ and
-// comm/nccl/detail/member.hpp.
+// The collectives of a communicator over NCCL: checks arguments, then issues. Includes
+// comm/detail/caller.hpp and comm/nccl/detail/member.hpp.
 #pragma once
 
 #include <nccl.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
-#include <zero/base/error.hpp>
+#include <zero/comm/detail/caller.hpp>
 #include <zero/comm/nccl/detail/member.hpp>
 
 namespace zero::detail {
@@ -27,12 +25,12 @@ class NcclCollectives {
 
   template <Element T>
   void all_gather(const T* in, T* out, std::size_t count, Label label = {}) const {
-    run(gather_call(in, out, count, label));
+    run(caller().all_gather(in, out, count, label));
   }
   template <Element T>
   void all_gather(CudaStream& stream, const T* in, T* out, std::size_t count,
                   Label label = {}) const {
-    issue(stream, gather_call(in, out, count, label));
+    issue(stream, caller().all_gather(in, out, count, label));
   }
 
   template <Element T>
@@ -49,22 +47,22 @@ class NcclCollectives {
 
   template <Element T>
   void all_reduce(T* data, std::size_t count, Label label = {}, Reduction reduction = {}) const {
-    run(whole_call(Collective::all_reduce, data, count, label, reduction));
+    run(caller().all_reduce(data, count, label, reduction));
   }
   template <Element T>
   void all_reduce(CudaStream& stream, T* data, std::size_t count, Label label = {},
                   Reduction reduction = {}) const {
-    issue(stream, whole_call(Collective::all_reduce, data, count, label, reduction));
+    issue(stream, caller().all_reduce(data, count, label, reduction));
   }
 
   template <Element T>
   void broadcast(T* data, std::size_t count, std::size_t root, Label label = {}) const {
-    run(broadcast_call(data, count, root, label));
+    run(caller().broadcast(data, count, root, label));
   }
   template <Element T>
   void broadcast(CudaStream& stream, T* data, std::size_t count, std::size_t root,
                  Label label = {}) const {
-    issue(stream, broadcast_call(data, count, root, label));
+    issue(stream, caller().broadcast(data, count, root, label));
   }
 
   void barrier(Label label = {}) const {
@@ -80,10 +78,10 @@ class NcclCollectives {
  protected:
   explicit NcclCollectives(std::shared_ptr<NcclMember> member) : member_(std::move(member)) {}
 
+  Caller caller() const { return {rank(), size()}; }
   [[noreturn]] void refuse(const Call& call, const std::string& why) const {
-    throw ContractError(text_of(call) + " " + member_->handle().text() + ": " + why + ".");
+    caller().refuse(call, why);
   }
-
   void refuse_in_group(const Call& call) const {
     if (!member_->world().in_group()) return;
     refuse(call, "it would block within grouped(). Pass a stream, or call it outside");
@@ -147,78 +145,14 @@ class NcclCollectives {
   }
 
   template <class T>
-  Call gather_call(const T* in, T* out, std::size_t count, const Label& label) const {
-    const Call call = Call{.collective = Collective::all_gather,
-                           .type = data_type<T>,
-                           .count = count,
-                           .in = in,
-                           .out = out}
-                          .labelled(label);
-    check(call, size());
-    check_overlap(call, in, out);
-    return call;
-  }
-
-  template <class T>
   Call scatter_call(const T* in, T* out, std::size_t count, Accumulate accumulate,
                     const Label& label, Reduction reduction) const {
-    const Call call = Call{.collective = Collective::reduce_scatter,
-                           .type = data_type<T>,
-                           .accumulate = accumulate,
-                           .reduction = reduction,
-                           .count = count,
-                           .in = in,
-                           .out = out}
-                          .labelled(label);
-    check(call, size());
-    check_overlap(call, out, in);
+    const Call call = caller().reduce_scatter(in, out, count, accumulate, label, reduction);
     if (accumulate == Accumulate::yes) {
       refuse(call,
              "NCCL cannot accumulate. Reduce into this rank's part of `in`, and add afterwards");
     }
     return call;
-  }
-
-  template <class T>
-  Call whole_call(Collective collective, T* data, std::size_t count, const Label& label,
-                  Reduction reduction = {}) const {
-    const Call call = Call{.collective = collective,
-                           .type = data_type<T>,
-                           .reduction = reduction,
-                           .count = count,
-                           .in = data,
-                           .out = data}
-                          .labelled(label);
-    check(call, 1);
-    return call;
-  }
-
-  template <class T>
-  Call broadcast_call(T* data, std::size_t count, std::size_t root, const Label& label) const {
-    Call call = whole_call(Collective::broadcast, data, count, label);
-    call.root = static_cast<std::uint32_t>(root);
-    if (root >= size()) refuse(call, "the root is none of the ranks. Pass a rank below size()");
-    return call;
-  }
-
-  void check(const Call& call, std::size_t parts) const {
-    if (call.count > SIZE_MAX / size_of(call.type) / parts) {
-      refuse(call, "the buffers exceed the address space. Pass a count of elements per rank");
-    }
-    if (call.count != 0 && (call.in == nullptr || call.out == nullptr)) {
-      refuse(call, "a buffer is null. Pass null with a count of 0 only");
-    }
-  }
-
-  /// Refuses buffers that overlap, unless the smaller one is exactly this rank's part.
-  template <class T>
-  void check_overlap(const Call& call, const T* part, const T* all) const {
-    const std::less<const T*> before;
-    if (call.count == 0 || part == all + rank() * call.count) return;
-    if (before(part, all + size() * call.count) && before(all, part + call.count)) {
-      refuse(call,
-             "the buffers overlap. Pass separate ones, or this rank's part of the larger one");
-    }
   }
 };
 
