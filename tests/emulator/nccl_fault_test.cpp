@@ -123,8 +123,11 @@ BOOST_AUTO_TEST_CASE(a_device_that_is_full_of_collectives_blocks_other_streams_t
     const cudaEvent_t event = make_event();
     const Array<float> memory(8), more(8);
     // Two streams now, of which each rank fills the device with another one first.
+    std::atomic<bool> begun{false};
+    emulator::enqueue(own.stream, "begin", [&] { begun = true; });
     sum(memory, 8, own.rank == 0 ? own.comm : second, own.stream);
-    const bool alone = pending_after(own.stream, 20);
+    while (!begun) std::this_thread::yield();
+    const bool alone = pending_after(own.stream, 50);
     sum(more, 8, own.rank == 0 ? second : own.comm, other);
     const bool blocked = pending_after(own.stream, 20);
     ncclGroupStart();
@@ -195,6 +198,29 @@ BOOST_AUTO_TEST_CASE(an_abort_ends_an_initialisation_that_nobody_joins) {
   BOOST_TEST(ncclCommAbort(comm) == ncclSuccess);
   BOOST_TEST(ncclCommDestroy(comm) == ncclInvalidArgument);
   BOOST_TEST(emulator::take_reports().size() == 1u);
+  BOOST_TEST(emulator::leaks() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_graph_outlives_its_communicator_but_is_not_launched) {
+  ncclComm_t comm;
+  ncclCommInitAll(&comm, 1, nullptr);
+  const cudaStream_t stream = make_stream();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  {
+    const Array<float> memory(8);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    sum(memory, 8, comm, stream);
+    cudaStreamEndCapture(stream, &graph);
+    cudaGraphInstantiate(&executable, graph, 0);
+    ncclCommDestroy(comm);
+    cudaGraphLaunch(executable, stream);
+    cudaStreamSynchronize(stream);
+    BOOST_TEST(emulator::take_reports().size() == 1u);
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
   BOOST_TEST(emulator::leaks() == "");
 }
 

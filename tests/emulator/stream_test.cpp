@@ -136,6 +136,19 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_order_and_events_take_time) {
   cudaStreamDestroy(stream);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_function_must_not_call_cuda) {
+  const cudaStream_t stream = make_stream();
+  cudaError_t inside = cudaSuccess;
+  const auto calls = [](void* result) {
+    void* memory = nullptr;
+    *static_cast<cudaError_t*>(result) = cudaMalloc(&memory, 4);
+  };
+  cudaLaunchHostFunc(stream, calls, &inside);
+  cudaStreamSynchronize(stream);
+  BOOST_TEST(inside == cudaErrorNotPermitted);
+  cudaStreamDestroy(stream);
+}
+
 BOOST_AUTO_TEST_CASE(what_belongs_to_another_device_is_refused) {
   const cudaStream_t stream = make_stream();
   const cudaEvent_t event = make_event();
