@@ -88,6 +88,8 @@ struct Event {
 struct Device {
   StreamPointer legacy = nullptr;
   cudaError_t sticky = cudaSuccess;
+  char ended = 0;           ///< Edge from streams whose threads have ended;
+  char ended_blocking = 0;  ///< from the blocking ones of them.
   std::size_t in_use = 0;
   std::size_t peak = 0;
   unsigned resident_collectives = 0;

@@ -124,6 +124,7 @@ void wait_for_device(Lock& held, int device) {
     if (stream->device == device) pending.push_back(stream->last);
   }
   for (const auto& operation : pending) wait(held, operation);
+  acquire(state().devices[device].ended);
 }
 
 cudaError_t query(Lock& held, const OperationPointer& operation, int device) {

@@ -97,6 +97,20 @@ BOOST_AUTO_TEST_CASE(a_destroyed_stream_still_does_its_work) {
   cudaStreamDestroy(other);
 }
 
+/// Also of a stream whose thread has ended: whoever waits for the device comes after its work.
+BOOST_AUTO_TEST_CASE(what_waits_for_the_device_waits_for_destroyed_streams) {
+  int ended = 0, legacy = 0;
+  for (int i = 0; i < 3; ++i) {
+    const cudaStream_t stream = make_stream(cudaStreamDefault);
+    emulator::enqueue(stream, "work", [&] { ++ended; });
+    cudaStreamDestroy(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    emulator::enqueue(nullptr, "legacy", [&] { legacy = ended; });
+    cudaDeviceSynchronize();
+    BOOST_TEST((ended == i + 1 && legacy == i + 1));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_is_for_the_record_that_came_before_it) {
   const cudaStream_t recorded = make_stream(), waiting = make_stream();
   const cudaEvent_t event = make_event();
