@@ -126,8 +126,11 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   return call("cudaLaunchHostFunc", Kind::uses, [&] {
     if (!function) return cudaErrorInvalidValue;
     Lock held = lock();
-    submit(held, find_stream(held, handle),
-           {.name = "host function", .body = [=] { function(data); }});
+    submit(held, find_stream(held, handle), {.name = "host function", .body = [=] {
+                                               in_host_function() = true;
+                                               function(data);
+                                               in_host_function() = false;
+                                             }});
     return cudaSuccess;
   });
 }

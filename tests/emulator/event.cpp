@@ -83,7 +83,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  return call("cudaEventSynchronize", Kind::uses, [&] {
+  return call("cudaEventSynchronize", Kind::asks, [&] {
     Lock held = lock();
     const auto event = find_event(held, handle);
     refuse_captured_event(held, *event);
@@ -92,13 +92,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   });
 }
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  return call("cudaEventQuery", Kind::uses, [&] {
+  return call("cudaEventQuery", Kind::asks, [&] {
     Lock held = lock();
     const auto event = find_event(held, handle);
     refuse_captured_event(held, *event);
-    if (event->record && !event->record->finished) return cudaErrorNotReady;
-    wait(held, event->record);
-    return state().devices[event->device].sticky;
+    return query(held, event->record, event->device);
   });
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t stop) {

@@ -45,6 +45,11 @@ std::optional<CallFault> begin_call(const char* function) {
   return std::nullopt;
 }
 
+bool& in_host_function() {
+  thread_local bool inside = false;
+  return inside;
+}
+
 cudaError_t sticky_error(int device) {
   const Lock held = lock();
   return state().devices[device].sticky;

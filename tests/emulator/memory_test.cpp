@@ -124,6 +124,16 @@ BOOST_AUTO_TEST_CASE(valid_accesses_lie_in_one_live_allocation_of_the_device) {
   cudaSetDevice(0);
 }
 
+BOOST_AUTO_TEST_CASE(the_host_has_no_access_to_device_memory_but_work_has) {
+  const Array<int> memory(std::vector<int>{7});
+  cudaDeviceSynchronize();
+  BOOST_TEST((reinterpret_cast<std::uintptr_t>(memory.data()) & emulator::device_bit) != 0u);
+  const cudaStream_t stream = make_stream();
+  emulator::enqueue(stream, "add", [&] { ++*emulator::host_view(memory.data()); });
+  BOOST_TEST(memory.values(stream)[0] == 8);
+  cudaStreamDestroy(stream);
+}
+
 BOOST_AUTO_TEST_CASE(pointers_say_what_they_point_to) {
   const Array<char> memory(100);
   const Pinned<char> pinned(100);

@@ -157,6 +157,8 @@ void leave_meeting(Lock&, Communicator& communicator);
 void wait_until_made(Lock&, Communicator& communicator);
 /// Blocks until nothing of the communicator is in flight.
 void wait_until_idle(Lock&, Communicator& communicator);
+/// Blocks until all ranks of the communicator called it, or this one is aborted.
+void meet(Lock&, Communicator& communicator, const std::string& what);
 void wake_meetings(Lock&);
 void set_last_error(Lock&, Communicator* communicator, const std::string& text);
 
@@ -184,6 +186,7 @@ NcclCounts count_nccl(Lock&);
 /// Runs the body of an entry point of NCCL.
 template <class Function>
 ncclResult_t nccl_call(const char* name, Kind kind, Function function) {
+  if (in_host_function()) return ncclInvalidUsage;
   Hidden hidden;
   const auto fault = begin_call(name);
   ncclResult_t result = fault ? fault->nccl : ncclSuccess;

@@ -265,8 +265,10 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, std::size_t
     }
     void* registration = nullptr;
     const ncclResult_t result = register_buffer(held, handle, buffer, bytes, &registration);
+    if (result != ncclSuccess) return result;
+    meet(held, *find_communicator(held, handle), "window");
     *window = reinterpret_cast<ncclWindow_t>(registration);
-    return result;
+    return ncclSuccess;
   });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {

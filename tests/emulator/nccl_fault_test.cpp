@@ -96,7 +96,8 @@ BOOST_AUTO_TEST_CASE(a_lost_rank_keeps_the_others_until_they_abort) {
 }
 
 BOOST_AUTO_TEST_CASE(a_group_aborts_communicators_that_block_each_other) {
-  const auto results = run_ranks(2, [](Rank& own) {
+  std::atomic<int> looked{0};
+  const auto results = run_ranks(2, [&](Rank& own) {
     ncclComm_t second = nullptr;
     ncclCommSplit(own.comm, 0, own.rank, &second, nullptr);
     const Array<float> memory(8);
@@ -104,6 +105,8 @@ BOOST_AUTO_TEST_CASE(a_group_aborts_communicators_that_block_each_other) {
     sum(memory, 8, own.rank == 0 ? own.comm : second, own.stream);
     sum(memory, 8, own.rank == 0 ? second : own.comm, own.stream);
     const bool blocked = pending_after(own.stream, 20);
+    ++looked;
+    while (looked != 2) std::this_thread::yield();
     ncclGroupStart();
     ncclCommAbort(std::exchange(own.comm, nullptr));
     ncclCommAbort(second);
@@ -116,24 +119,28 @@ BOOST_AUTO_TEST_CASE(a_group_aborts_communicators_that_block_each_other) {
 
 BOOST_AUTO_TEST_CASE(a_device_that_is_full_of_collectives_blocks_other_streams_too) {
   emulator::set_resident_collectives(1);
-  const auto results = run_ranks(2, [](Rank& own) {
+  std::atomic<int> looked{0};
+  const auto results = run_ranks(2, [&](Rank& own) {
     ncclComm_t second = nullptr;
     ncclCommSplit(own.comm, 0, own.rank, &second, nullptr);
     const cudaStream_t other = make_stream();
-    const cudaEvent_t event = make_event();
     const Array<float> memory(8), more(8);
     // Two streams now, of which each rank fills the device with another one first.
+    std::atomic<bool> begun{false};
+    emulator::enqueue(own.stream, "begin", [&] { begun = true; });
     sum(memory, 8, own.rank == 0 ? own.comm : second, own.stream);
-    const bool alone = pending_after(own.stream, 20);
+    while (!begun) std::this_thread::yield();
+    const bool alone = pending_after(own.stream, 50);
     sum(more, 8, own.rank == 0 ? second : own.comm, other);
     const bool blocked = pending_after(own.stream, 20);
+    ++looked;
+    while (looked != 2) std::this_thread::yield();
     ncclGroupStart();
     ncclCommAbort(std::exchange(own.comm, nullptr));
     ncclCommAbort(second);
     ncclGroupEnd();
     cudaStreamSynchronize(own.stream);
     cudaStreamSynchronize(other);
-    cudaEventDestroy(event);
     cudaStreamDestroy(other);
     return alone && blocked;
   });
@@ -195,6 +202,29 @@ BOOST_AUTO_TEST_CASE(an_abort_ends_an_initialisation_that_nobody_joins) {
   BOOST_TEST(ncclCommAbort(comm) == ncclSuccess);
   BOOST_TEST(ncclCommDestroy(comm) == ncclInvalidArgument);
   BOOST_TEST(emulator::take_reports().size() == 1u);
+  BOOST_TEST(emulator::leaks() == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_graph_outlives_its_communicator_but_is_not_launched) {
+  ncclComm_t comm;
+  ncclCommInitAll(&comm, 1, nullptr);
+  const cudaStream_t stream = make_stream();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  {
+    const Array<float> memory(8);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    sum(memory, 8, comm, stream);
+    cudaStreamEndCapture(stream, &graph);
+    cudaGraphInstantiate(&executable, graph, 0);
+    ncclCommDestroy(comm);
+    cudaGraphLaunch(executable, stream);
+    cudaStreamSynchronize(stream);
+    BOOST_TEST(emulator::take_reports().size() == 1u);
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
   BOOST_TEST(emulator::leaks() == "");
 }
 

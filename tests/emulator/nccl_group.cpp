@@ -34,7 +34,11 @@ Work work_of(const Posted& posted) {
     work.bytes += transfer.count * bytes_of(transfer.type);
   }
   work.issue = [communicator = posted.communicator, transfers = posted.transfers,
-                messages]() -> Body {
+                messages](Lock& held) -> Body {
+    if (communicator->destroyed) {
+      report(held, "a graph was launched with work of a communicator that is destroyed");
+      return {};
+    }
     auto ticket = std::make_shared<Ticket>(communicator, !messages);
     if (messages) return [ticket, transfers] { run_messages(*ticket, transfers); };
     return [ticket, transfer = transfers.front()] { run_collective(*ticket, transfer); };

@@ -154,6 +154,14 @@ void wait_until_made(Lock& held, Communicator& communicator) {
   }
 }
 
+void meet(Lock& held, Communicator& communicator, const std::string& what) {
+  const std::string name = what + " " + std::to_string(communicator.world->id) + " " +
+                           std::to_string(communicator.meetings++);
+  const auto meeting =
+      join(held, name, communicator.world->size, communicator.rank, {-1, 0, communicator.device});
+  while (!communicator.aborted && !meeting->complete) meetings().changed.wait(held);
+}
+
 void wake_meetings(Lock&) { meetings().changed.notify_all(); }
 
 }  // namespace emulator

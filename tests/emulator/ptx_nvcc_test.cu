@@ -41,8 +41,8 @@ BOOST_AUTO_TEST_CASE(cub_scans_a_block) {
   for (int i = 0; i < 96; ++i) {
     values[static_cast<std::size_t>(i)] = i * 5 % 7;
     if (i > 0) {
-      expected[static_cast<std::size_t>(i)] = expected[static_cast<std::size_t>(i - 1)] +
-                                              values[static_cast<std::size_t>(i - 1)];
+      expected[static_cast<std::size_t>(i)] =
+          expected[static_cast<std::size_t>(i - 1)] + values[static_cast<std::size_t>(i - 1)];
     }
   }
   const Copy<int> in(values), out(values);
@@ -69,7 +69,8 @@ BOOST_AUTO_TEST_CASE(narrow_types_of_cuda_compute) {
 __global__ void functions(const float* in, float* out, double* wide) {
   const float x = in[threadIdx.x];
   out[threadIdx.x] = expf(x) + logf(x + 10) + tanhf(x) + rsqrtf(x + 10) + sinf(x) + erff(x);
-  wide[threadIdx.x] = exp(double{x}) + pow(double{x} + 10, 1.5) + log(double{x} + 10) + cos(double{x});
+  wide[threadIdx.x] =
+      exp(double{x}) + pow(double{x} + 10, 1.5) + log(double{x} + 10) + cos(double{x});
 }
 BOOST_AUTO_TEST_CASE(functions_of_cuda_are_near_those_of_the_host) {
   std::vector<float> values;
@@ -84,9 +85,9 @@ BOOST_AUTO_TEST_CASE(functions_of_cuda_are_near_those_of_the_host) {
     BOOST_TEST(found[i] == std::exp(x) + std::log(x + 10) + std::tanh(x) + 1 / std::sqrt(x + 10) +
                                std::sin(x) + std::erf(x),
                boost::test_tools::tolerance(1e-5));
-    BOOST_TEST(found_wide[i] ==
-                   std::exp(x) + std::pow(x + 10, 1.5) + std::log(x + 10) + std::cos(x),
-               boost::test_tools::tolerance(1e-14));
+    BOOST_TEST(
+        found_wide[i] == std::exp(x) + std::pow(x + 10, 1.5) + std::log(x + 10) + std::cos(x),
+        boost::test_tools::tolerance(1e-14));
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 void end_with_reports() {
   if (state().reports.empty()) return;
-  std::fprintf(stderr, "emulator: the program left %zu reports\n", state().reports.size());
+  std::fprintf(stderr, "emulator: reports that nobody took: %zu\n", state().reports.size());
   std::fflush(nullptr);
   std::_Exit(66);
 }

@@ -31,6 +31,9 @@ struct WorkFailure {
   std::string text;
 };
 
+/// The one lock, which no happens-before edge comes of. Pre: a Hidden scope.
+using Lock = std::unique_lock<std::mutex>;
+
 using Body = std::function<void()>;
 
 /// Something to do on a stream, once for each time that it is enqueued or launched with a graph.
@@ -39,7 +42,7 @@ struct Work {
   std::size_t bytes = 0;
   Body body = {};
   /// If there is one, called by the host at each enqueueing and launch; what it returns is run.
-  std::function<Body()> issue = {};
+  std::function<Body(Lock&)> issue = {};
 };
 
 /// Work in a stream's queue.
@@ -85,6 +88,8 @@ struct Event {
 struct Device {
   StreamPointer legacy = nullptr;
   cudaError_t sticky = cudaSuccess;
+  char ended = 0;           ///< Edge from streams whose threads have ended;
+  char ended_blocking = 0;  ///< from the blocking ones of them.
   std::size_t in_use = 0;
   std::size_t peak = 0;
   unsigned resident_collectives = 0;
@@ -147,8 +152,6 @@ struct State {
 /// The one State; never destroyed, as threads may outlive main().
 State& state();
 
-/// The one lock, which no happens-before edge comes of. Pre: a Hidden scope.
-using Lock = std::unique_lock<std::mutex>;
 inline Lock lock() { return Lock(state().mutex); }
 
 /// The calling thread's current device; on a stream's thread, the stream's.

@@ -89,12 +89,12 @@ StreamPointer find_stream_of_current_device(Lock& held, cudaStream_t handle) {
   return stream;
 }
 
-OperationPointer push(Lock&, Stream& stream, const Work& work,
+OperationPointer push(Lock& held, Stream& stream, const Work& work,
                       std::vector<OperationPointer> after) {
   auto operation = std::make_shared<Operation>();
   operation->name = work.name;
   operation->bytes = work.bytes;
-  operation->body = work.issue ? work.issue() : work.body;
+  operation->body = work.issue ? work.issue(held) : work.body;
   operation->after = std::move(after);
   add_legacy_order(stream, operation->after);
   release(operation->enqueued);
@@ -124,6 +124,16 @@ void wait_for_device(Lock& held, int device) {
     if (stream->device == device) pending.push_back(stream->last);
   }
   for (const auto& operation : pending) wait(held, operation);
+  acquire(state().devices[device].ended);
+}
+
+cudaError_t query(Lock& held, const OperationPointer& operation, int device) {
+  const cudaError_t sticky = state().devices[device].sticky;
+  if (!operation || operation->finished) {
+    wait(held, operation);
+    return sticky;
+  }
+  return sticky != cudaSuccess ? sticky : cudaErrorNotReady;
 }
 
 OperationPointer last_operation(Lock& held, Stream& stream) {
@@ -181,7 +191,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   });
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  return call("cudaStreamSynchronize", Kind::uses, [&] {
+  return call("cudaStreamSynchronize", Kind::asks, [&] {
     Lock held = lock();
     const StreamPointer stream = find_stream(held, handle);
     refuse_while_capturing(held, *stream);
@@ -190,14 +200,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   });
 }
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  return call("cudaStreamQuery", Kind::uses, [&] {
+  return call("cudaStreamQuery", Kind::asks, [&] {
     Lock held = lock();
     const StreamPointer stream = find_stream(held, handle);
     refuse_while_capturing(held, *stream);
     const OperationPointer last = last_operation(held, *stream);
-    if (last && !last->finished) return cudaErrorNotReady;
-    wait(held, last);
-    return state().devices[stream->device].sticky;
+    return query(held, last, stream->device);
   });
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
@@ -229,7 +237,7 @@ cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
   });
 }
 cudaError_t cudaDeviceSynchronize() {
-  return call("cudaDeviceSynchronize", Kind::uses, [] {
+  return call("cudaDeviceSynchronize", Kind::asks, [] {
     Lock held = lock();
     refuse_unsafe_call(held);
     for (const auto& stream : state().all_streams) {

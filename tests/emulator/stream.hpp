@@ -27,7 +27,10 @@ OperationPointer push(Lock&, Stream& stream, const Work& work,
                       std::vector<OperationPointer> after = {});
 /// Blocks the calling thread, which is ordered after the operation then. Errors: none.
 void wait(Lock&, const OperationPointer& operation);
-/// The same for all that is enqueued on the device.
+/// Whether it is finished, as cudaStreamQuery says it; the calling thread is ordered after it if
+/// so.
+cudaError_t query(Lock&, const OperationPointer& operation, int device);
+/// As wait(), for all that is enqueued on the device.
 void wait_for_device(Lock&, int device);
 /// The last operation that the host waits for when it synchronises with the stream; may be null.
 OperationPointer last_operation(Lock&, Stream& stream);

@@ -97,6 +97,20 @@ BOOST_AUTO_TEST_CASE(a_destroyed_stream_still_does_its_work) {
   cudaStreamDestroy(other);
 }
 
+/// Also of a stream whose thread has ended: whoever waits for the device comes after its work.
+BOOST_AUTO_TEST_CASE(what_waits_for_the_device_waits_for_destroyed_streams) {
+  int ended = 0, legacy = 0;
+  for (int i = 0; i < 3; ++i) {
+    const cudaStream_t stream = make_stream(cudaStreamDefault);
+    emulator::enqueue(stream, "work", [&] { ++ended; });
+    cudaStreamDestroy(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    emulator::enqueue(nullptr, "legacy", [&] { legacy = ended; });
+    cudaDeviceSynchronize();
+    BOOST_TEST((ended == i + 1 && legacy == i + 1));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_is_for_the_record_that_came_before_it) {
   const cudaStream_t recorded = make_stream(), waiting = make_stream();
   const cudaEvent_t event = make_event();
@@ -133,6 +147,19 @@ BOOST_AUTO_TEST_CASE(host_functions_run_in_order_and_events_take_time) {
   BOOST_TEST(ms >= 2.9f);
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
+  cudaStreamDestroy(stream);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_function_must_not_call_cuda) {
+  const cudaStream_t stream = make_stream();
+  cudaError_t inside = cudaSuccess;
+  const auto calls = [](void* result) {
+    void* memory = nullptr;
+    *static_cast<cudaError_t*>(result) = cudaMalloc(&memory, 4);
+  };
+  cudaLaunchHostFunc(stream, calls, &inside);
+  cudaStreamSynchronize(stream);
+  BOOST_TEST(inside == cudaErrorNotPermitted);
   cudaStreamDestroy(stream);
 }
 

@@ -66,6 +66,7 @@ void run_stream(StreamPointer stream) {
       "gpu" + std::to_string(stream->device) + " stream" + std::to_string(stream->number);
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   Lock held = lock();
+  Device& device = state().devices[stream->device];
   for (std::uint64_t begun = 0;; ++begun) {
     while (stream->queue.empty() && !stream->closed) stream->wake.wait(held);
     if (stream->queue.empty()) break;
@@ -76,6 +77,7 @@ void run_stream(StreamPointer stream) {
     sleep_a_little(held, *stream, begun);
     acquire(operation->enqueued);
     for (const auto& before : operation->after) acquire(before->completed);
+    if (stream == device.legacy) acquire(device.ended_blocking);
     run_body(held, *stream, *operation);
     operation->body = nullptr;
     operation->after.clear();
@@ -85,6 +87,8 @@ void run_stream(StreamPointer stream) {
     operation->done.notify_all();
     stream->queue.pop_front();
   }
+  release(device.ended);
+  if (stream->blocking()) release(device.ended_blocking);
   std::erase(state().all_streams, stream);
 }
 
