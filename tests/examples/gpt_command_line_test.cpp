@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(on_gpus_a_step_may_be_captured_and_the_number_of_ranks_has_
   BOOST_CHECK_THROW(gpt::parse_options(4, arguments, gpt::Program::train), gpt::UsageError);
   const std::string text = gpt::usage("cuda", gpt::Program::cuda);
   BOOST_TEST(text.find("--captured") != text.npos);
-  BOOST_TEST(text.find("(one for each GPU)") != text.npos);
+  BOOST_TEST(text.find("(one for each GPU or process)") != text.npos);
   BOOST_TEST(text.find("--streams") == text.npos);
   BOOST_TEST(gpt::usage("train").find("--captured") == std::string::npos);
 }
