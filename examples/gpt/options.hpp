@@ -95,8 +95,8 @@ Number parse_number(const std::string& name, std::string_view text, Number least
 }
 
 constexpr bool has(Program program, std::string_view option) {
-  if (program == Program::demo) return option != "stage" && option != "losses";
   if (option == "id-file" && program != Program::cuda) return false;
+  if (program == Program::demo) return option != "stage" && option != "losses";
   if (program == Program::cuda) return option != "output" && option != "streams";
   return option != "output" && (program == Program::train || option != "ranks");
 }
