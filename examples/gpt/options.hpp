@@ -38,6 +38,7 @@ struct Options {
   std::string output = "build/demo";
   std::string losses = {};
   bool captured = false;
+  std::string id_file = "gpt_cuda.id";
   bool help = false;
 
   Config config() const { return {layers, width, heads, context}; }
@@ -61,7 +62,7 @@ struct IntegerOption {
 };
 
 inline constexpr IntegerOption integer_options[] = {
-    {"ranks", &Options::ranks, 1, 64, "threads that share the model and the work"},
+    {"ranks", &Options::ranks, 1, 64, "ranks that share the model and the work"},
     {"stage", &Options::stage, 0, 3, "0: shard nothing, 1: optimizer, 2: gradients too, 3: all"},
     {"layers", &Options::layers, 1, 1000, "transformer blocks"},
     {"width", &Options::width, 1, 16384, "size of the residual stream"},
@@ -94,6 +95,7 @@ Number parse_number(const std::string& name, std::string_view text, Number least
 }
 
 constexpr bool has(Program program, std::string_view option) {
+  if (option == "id-file" && program != Program::cuda) return false;
   if (program == Program::demo) return option != "stage" && option != "losses";
   if (program == Program::cuda) return option != "output" && option != "streams";
   return option != "output" && (program == Program::train || option != "ranks");
@@ -125,6 +127,8 @@ inline void set_option(Options& options, const std::string& name, std::string_vi
     options.output = value;
   } else if (name == "losses") {
     options.losses = value;
+  } else if (name == "id-file") {
+    options.id_file = value;
   } else {
     throw UsageError("--" + name + " is not an option: --help lists them.");
   }
@@ -174,7 +178,7 @@ inline std::string usage(std::string_view command, Program program = Program::tr
   for (const detail::IntegerOption& option : detail::integer_options)
     line(std::string(option.name), option.meaning,
          program == Program::cuda && option.member == &Options::ranks
-             ? "one for each GPU"
+             ? "one for each GPU or process"
              : std::to_string(defaults.*option.member));
   line("learning-rate", "highest learning rate, reached after a tenth of the steps", "0.003");
   line("streams", "how ranks run their streams: inline, asynchronous or shuffled", "asynchronous");
@@ -182,6 +186,8 @@ inline std::string usage(std::string_view command, Program program = Program::tr
   line("losses", "a file for the loss of each step, with all of its bits", "none");
   if (program == Program::cuda)
     text += "  --captured        runs each step as one CUDA graph, without a value (not)\n";
+  line("id-file", "a file that all processes see, where a launcher started several",
+       defaults.id_file);
   line("output", "a folder for the report and the pictures", defaults.output);
   return text;
 }

@@ -98,6 +98,9 @@ BOOST_AUTO_TEST_CASE(the_demo_has_a_folder_for_its_results_where_the_training_ha
   BOOST_TEST(parsed("--losses", "there", gpt::Program::mpi).losses == "there");
   BOOST_CHECK_THROW(parsed("--losses", "there", gpt::Program::demo), gpt::UsageError);
   BOOST_CHECK_THROW(parsed("--ranks", "2", gpt::Program::mpi), gpt::UsageError);
+  BOOST_TEST(parsed("--id-file", "there", gpt::Program::cuda).id_file == "there");
+  for (const gpt::Program other : {gpt::Program::train, gpt::Program::demo, gpt::Program::mpi})
+    BOOST_CHECK_THROW(parsed("--id-file", "there", other), gpt::UsageError);
   BOOST_TEST(gpt::usage("train").find("--output") == std::string::npos);
 }
 
@@ -112,7 +115,7 @@ BOOST_AUTO_TEST_CASE(on_gpus_a_step_may_be_captured_and_the_number_of_ranks_has_
   BOOST_CHECK_THROW(gpt::parse_options(4, arguments, gpt::Program::train), gpt::UsageError);
   const std::string text = gpt::usage("cuda", gpt::Program::cuda);
   BOOST_TEST(text.find("--captured") != text.npos);
-  BOOST_TEST(text.find("(one for each GPU)") != text.npos);
+  BOOST_TEST(text.find("(one for each GPU or process)") != text.npos);
   BOOST_TEST(text.find("--streams") == text.npos);
   BOOST_TEST(gpt::usage("train").find("--captured") == std::string::npos);
 }

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Ranks that are threads of one process, with a GPU each. Includes zero/cuda.hpp.
+// Ranks with a GPU each: threads of one process, or processes that a launcher started. Includes
+// zero/cuda.hpp and zero/comm/launch/.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
+#include <zero/comm/launch/place.hpp>
+#include <zero/comm/launch/share_by_file.hpp>
 #include <zero/cuda.hpp>
 
 #include "check.hpp"
@@ -17,6 +23,26 @@ inline int gpu_count() {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   return count;
+}
+
+/// Calls f(comm) in this process as the rank that its launcher made it. All processes see the file
+/// `path`, through which they learn the name of their communicator.
+template <class F>
+void run_as_process(const zero::LaunchPlace& place, const std::string& path, const F& f) {
+  const std::size_t gpu = place.local_rank.value_or(place.rank);
+  check(cudaSetDevice(static_cast<int>(gpu)), "cudaSetDevice");
+  ncclUniqueId id{};
+  zero::LaunchBlob blob{};
+  static_assert(sizeof id == sizeof blob);
+  if (place.rank == 0) id = zero::nccl_unique_id();
+  std::memcpy(blob.data(), &id, sizeof id);
+  const zero::FileRendezvous where{.path = path, .run = place.run.empty() ? "gpt" : place.run};
+  blob = zero::share_by_file(where, place.rank, blob);
+  std::memcpy(&id, blob.data(), sizeof id);
+  auto comm = zero::NcclCommunicator::make(id, place.rank, place.size);
+  comm.barrier();  // all have read it
+  if (place.rank == 0) std::filesystem::remove(path);
+  f(comm);
 }
 
 /// Calls f(comm) on a thread of each rank, whose current device is the one with the rank's number.

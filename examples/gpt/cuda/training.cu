@@ -39,15 +39,30 @@ class CudaTrainer : public BasicTrainer<CudaMath, float, zero::NcclCommunicator>
   std::unique_ptr<zero::CapturedStep<Module>> captured_;
 };
 
+static Training train_rank(const char* name, const zero::StageValue& stage, const Options& options,
+                           const std::string& text, zero::NcclCommunicator& comm, std::FILE* out) {
+  CudaMath math;
+  CudaTrainer trainer(stage, options, text, comm, math);
+  return train_all_steps(trainer, name, options.sample, comm.rank(), out);
+}
+
 Training train_on_gpus(const char* name, const zero::StageValue& stage, const Options& options,
                        const std::string& text, std::FILE* out) {
   std::vector<Training> of_rank(static_cast<std::size_t>(options.ranks));
   run_on_gpus(of_rank.size(), [&](zero::NcclCommunicator& comm) {
-    CudaMath math;
-    CudaTrainer trainer(stage, options, text, comm, math);
-    of_rank[comm.rank()] = train_all_steps(trainer, name, options.sample, comm.rank(), out);
+    of_rank[comm.rank()] = train_rank(name, stage, options, text, comm, out);
   });
   return of_all_ranks(of_rank);
+}
+
+Training train_as_process(const zero::LaunchPlace& place, const char* name,
+                          const zero::StageValue& stage, const Options& options,
+                          const std::string& text, std::FILE* out) {
+  Training result;
+  run_as_process(place, options.id_file, [&](zero::NcclCommunicator& comm) {
+    result = train_rank(name, stage, options, text, comm, out);
+  });
+  return result;
 }
 
 }  // namespace gpt

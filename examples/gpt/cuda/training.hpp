@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <zero/comm/launch/place.hpp>
 
 #include "../basic_trainer.hpp"
 
@@ -13,5 +14,10 @@ namespace gpt {
 /// Trains in a stage with one thread and one GPU for each rank, and shows the progress on `out`.
 Training train_on_gpus(const char* name, const zero::StageValue& stage, const Options& options,
                        const std::string& text, std::FILE* out);
+
+/// The same as one of several processes, each with a GPU. The result is this rank's.
+Training train_as_process(const zero::LaunchPlace& place, const char* name,
+                          const zero::StageValue& stage, const Options& options,
+                          const std::string& text, std::FILE* out);
 
 }  // namespace gpt

@@ -45,7 +45,8 @@ class NcclNumbers {
 };
 
 /// Behind each collective that is captured comes a copy of its number to the host: a graph has no
-/// events that the host could ask. Only captures allocate.
+/// events that the host could ask. These copies follow each other in the order of the collectives,
+/// also from stream to stream. Only captures allocate.
 class NcclCaptured {
  public:
   explicit NcclCaptured(const NcclNumbers& numbers)
@@ -64,9 +65,13 @@ class NcclCaptured {
   /// Lets the graph tell when those noted since the last time have ended.
   void mark() {
     for (; marked_ < entries_.size(); ++marked_) {
+      const Entry& entry = entries_[marked_];
+      if (marked_ > 0 && entries_[marked_ - 1].capture == entry.capture)
+        entry.stream->wait(behind_);
       check_cuda(cudaMemcpyAsync(mark_.data(), numbers_.at(marked_), sizeof(std::uint64_t),
-                                 cudaMemcpyDeviceToHost, entries_[marked_].stream->native()),
+                                 cudaMemcpyDeviceToHost, entry.stream->native()),
                  "cudaMemcpyAsync");
+      entry.stream->record(behind_);
     }
   }
 
@@ -100,6 +105,7 @@ class NcclCaptured {
   Block<PinnedMemory> mark_;
   std::vector<Entry> entries_;
   std::size_t marked_ = 0;
+  CudaEvent behind_;  // the last copy
 };
 
 }  // namespace zero::detail
