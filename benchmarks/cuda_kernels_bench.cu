@@ -87,10 +87,11 @@ class Bench {
       kernel_ms = std::min(kernel_ms, milliseconds(kernel));
       copy_ms = std::min(copy_ms, milliseconds(copy));
     }
-    std::printf("{\"kernel\": \"%s\", \"elements\": %zu, \"bytes\": %.0f, \"us\": %.2f, "
-                "\"gb_per_s\": %.1f, \"copy_gb_per_s\": %.1f, \"ratio_to_copy\": %.3f}\n",
-                name, n_, bytes, kernel_ms * 1e3, bytes / kernel_ms * 1e-6, bytes / copy_ms * 1e-6,
-                copy_ms / kernel_ms);
+    std::printf(
+        "{\"kernel\": \"%s\", \"elements\": %zu, \"bytes\": %.0f, \"us\": %.2f, "
+        "\"gb_per_s\": %.1f, \"copy_gb_per_s\": %.1f, \"ratio_to_copy\": %.3f}\n",
+        name, n_, bytes, kernel_ms * 1e3, bytes / kernel_ms * 1e-6, bytes / copy_ms * 1e-6,
+        copy_ms / kernel_ms);
     std::fflush(stdout);
   }
 
@@ -121,7 +122,8 @@ std::vector<zero::TensorRange> ranges_of(std::size_t elements, std::size_t tenso
   std::vector<zero::TensorRange> made;
   const std::size_t size = std::max<std::size_t>(elements / tensors / 32, 1) * 32;
   for (std::size_t t = 0; t < tensors && t * size < elements; ++t) {
-    made.push_back({t * size, std::min(size, elements - t * size), static_cast<std::uint32_t>(t), 1});
+    made.push_back(
+        {t * size, std::min(size, elements - t * size), static_cast<std::uint32_t>(t), 1});
   }
   return made;
 }
@@ -133,8 +135,8 @@ void bench_update(Bench& bench, const char* name, std::size_t n, std::size_t ten
   const Memory gradient(n * 4), master(n * 4), compute(n * 2), ranges(table),
       present(std::vector<std::uint8_t>(table.size(), 1)),
       decision(std::vector<zero::UpdateDecision>{{1, 2, 1}}),
-      coefficients(std::vector<typename O::Coefficients>(table.size(),
-                                                         optimizer.coefficients(1, 0, true)));
+      coefficients(
+          std::vector<typename O::Coefficients>(table.size(), optimizer.coefficients(1, 0, true)));
   const Memory states(n * 4 * O::states);
   zero::GroupUpdate<O> u;
   u.gradient = gradient.array(n, gradient_type), u.master = master.array(n, fp32);

@@ -250,7 +250,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   void exclude(const Step& step, BasicTensor<float, Level> Kind<float>::*member) {
     require_backward(step, "no_gradient");
     detail::with_kind<Kind>(model_, parameters(), step, {}, [&](const auto& config, std::size_t u) {
-      std::size_t tensor = parameters().units()[u].first_tensor;
+      std::size_t tensor = this->parameters().units()[u].first_tensor;
       detail::fields_of<Kind, float>(config).for_each([&](const auto& field) {
         using Of = std::remove_cvref_t<decltype(field)>;
         if constexpr (std::is_same_v<Of, Field<Kind<float>, BasicTensor<float, Level>>>) {

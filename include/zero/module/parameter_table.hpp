@@ -71,14 +71,14 @@ class ParameterTable {
         whole_below_(whole_below),
         refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
-      for (std::size_t i = 0; i < list.count; ++i) add_unit(list, i, kind);
+      for (std::size_t i = 0; i < list.count; ++i) this->add_unit(list, i, kind);
     });
     if (units_.empty()) {
       throw ContractError("zero::model: it has no units; give it at least one zero::unit(...)");
     }
     model.for_each_list([&](const auto& list, std::size_t, std::size_t first) {
       for (std::size_t i = 0; i < list.count; ++i) {
-        for (const std::string& other : list.also_reads) add_reads(first + i, other);
+        for (const std::string& other : list.also_reads) this->add_reads(first + i, other);
       }
     });
     refrozen_ = nullptr;

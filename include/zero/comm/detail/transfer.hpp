@@ -80,7 +80,8 @@ class Transfer {
 
   void gather() const {
     const std::size_t bytes = call_.bytes();
-    for_each_rank([&](std::size_t r) { copy(r, call(r).in, out() + r * bytes, bytes); });
+    for_each_rank(
+        [&](std::size_t r) { this->copy(r, this->call(r).in, this->out() + r * bytes, bytes); });
   }
 
   void reduce(std::size_t begin, std::size_t count, std::size_t out_begin) const {
@@ -95,9 +96,9 @@ class Transfer {
   void collect() const {
     const std::size_t size = size_of(call_.type);
     for_each_rank([&](std::size_t r) {
-      const std::size_t begin = chunk(r) * size;
-      const auto* from = static_cast<const std::byte*>(call(r).out) + begin;
-      copy(r, from, out() + begin, chunk(r + 1) * size - begin);
+      const std::size_t begin = this->chunk(r) * size;
+      const auto* from = static_cast<const std::byte*>(this->call(r).out) + begin;
+      this->copy(r, from, this->out() + begin, this->chunk(r + 1) * size - begin);
     });
   }
 

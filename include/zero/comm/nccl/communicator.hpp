@@ -99,7 +99,7 @@ class NcclCommunicator : public detail::NcclCollectives {
     member_->world().check_thread(detail::NcclWhere{call, member_->handle()});
     return derived(call, "ncclCommSplit", member_->shared_world(),
                    [&](ncclComm_t* made, ncclConfig_t* config) {
-                     return ncclCommSplit(native(), color, key, made, config);
+                     return ncclCommSplit(this->native(), color, key, made, config);
                    });
   }
 
@@ -128,8 +128,8 @@ class NcclCommunicator : public detail::NcclCollectives {
     if (failed) world->pending().prepare(member_->buffer().stream());
     return derived(
         call, "ncclCommShrink", std::move(world), [&](ncclComm_t* made, ncclConfig_t* config) {
-          return ncclCommShrink(native(), excluded.data(), static_cast<int>(excluded.size()), made,
-                                config, failed ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
+          return ncclCommShrink(this->native(), excluded.data(), static_cast<int>(excluded.size()),
+                                made, config, failed ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
         });
 #else
     refuse(call, "NCCL is older than 2.27. Make new communicators");

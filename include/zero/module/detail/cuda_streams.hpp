@@ -90,29 +90,29 @@ class CudaStreams {
   template <class F>
   void read(const Array& array, F f) {
     in_parts(array, [&](const Array& part, std::size_t begin) {
-      const Array room = room_for(part, 0);
-      copy(room, part, cudaMemcpyDeviceToHost);
+      const Array room = this->room_for(part, 0);
+      this->copy(room, part, cudaMemcpyDeviceToHost);
       f(room, begin);
     });
   }
   template <class F>
   void write(const Array& array, F f) {
     in_parts(array, [&](const Array& part, std::size_t begin) {
-      const Array room = room_for(part, 0);
+      const Array room = this->room_for(part, 0);
       f(room, begin);
-      copy(part, room, cudaMemcpyHostToDevice);
+      this->copy(part, room, cudaMemcpyHostToDevice);
     });
   }
   template <class F>
   void change(const Array& one, const Array& other, F f) {
     in_parts(one, [&](const Array& part, std::size_t begin) {
       const Array second = other.part(begin, part.count);
-      const Array rooms[] = {room_for(part, 0), room_for(second, 1)};
-      copy(rooms[0], part, cudaMemcpyDeviceToHost);
-      copy(rooms[1], second, cudaMemcpyDeviceToHost);
+      const Array rooms[] = {this->room_for(part, 0), this->room_for(second, 1)};
+      this->copy(rooms[0], part, cudaMemcpyDeviceToHost);
+      this->copy(rooms[1], second, cudaMemcpyDeviceToHost);
       f(rooms[0], rooms[1]);
-      copy(part, rooms[0], cudaMemcpyHostToDevice);
-      copy(second, rooms[1], cudaMemcpyHostToDevice);
+      this->copy(part, rooms[0], cudaMemcpyHostToDevice);
+      this->copy(second, rooms[1], cudaMemcpyHostToDevice);
     });
   }
 

@@ -44,7 +44,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     const Precision& types = parameters_.groups()[tensor.group].types;
     with_type(types.gather, [&]<class Wire>() {
       const auto rounded = [&](std::size_t i) { return to_float(from_float<Wire>(value(i))); };
-      set(tensor, group.params, params_held(tensor.group), rounded, begin, end);
+      this->set(tensor, group.params, this->params_held(tensor.group), rounded, begin, end);
     });
     if (tensor.frozen || !types.has_master()) return;
     set(tensor, group.master, state_held(), value, begin, end);
@@ -127,9 +127,9 @@ class KeptState : private KeptPlaces<Comm, Streams> {
       with_type(values.type, [&]<class Number>() {
         Number* const data = values.as<Number>();
         if (held == Held::whole) {
-          mesh_.world.broadcast(stream(), data, values.count, root, label);
+          mesh_.world.broadcast(this->stream(), data, values.count, root, label);
         } else if (held == Held::shard) {
-          mesh_.replicate.broadcast(stream(), data, values.count, replica, label);
+          mesh_.replicate.broadcast(this->stream(), data, values.count, replica, label);
         }
       });
     };
@@ -191,7 +191,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     });
     if (!refreshes) return;
     for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
-      refresh(tensor.group, at, piece.count);
+      this->refresh(tensor.group, at, piece.count);
     });
   }
   /// What weights that compute are made of a master weight.
@@ -220,13 +220,13 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     with_type(params.type, [&]<class Number>() {
       Number* const all = params.as<Number>();
       Number* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
-      if (state_held() == Held::part) {
+      if (this->state_held() == Held::part) {
         const std::size_t count = info.layout.shard();
-        mesh_.replicate.all_gather(stream(), shard + mesh_.replicate.rank() * count, shard, count,
-                                   label);
+        mesh_.replicate.all_gather(this->stream(), shard + mesh_.replicate.rank() * count, shard,
+                                   count, label);
       }
-      if (whole && state_held() != Held::whole) {
-        mesh_.shard.all_gather(stream(), shard, all, info.shard(), label);
+      if (whole && this->state_held() != Held::whole) {
+        mesh_.shard.all_gather(this->stream(), shard, all, info.shard(), label);
       }
     });
     stream().synchronize();
@@ -247,7 +247,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     const auto mix = [&](const Array& values, Held held) {
       if (held == Held::part) return;  // nobody else has it
       std::uint64_t& sum = sums[held == Held::shard ? 1 : 0];
-      for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+      this->for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
         streams_.read(values.part(at, piece.count), [&](const Array& part, std::size_t) {
           with_type(part.type, [&]<class Number>() {
             for (std::size_t i = 0; i < part.count; ++i) {

@@ -107,8 +107,8 @@ class Transfers {
       gathered_bytes_ += whole.bytes();
     }
     with_type(sent.type, [&]<class T>() {
-      mesh_.shard.all_gather(stream(step), static_cast<const T*>(own.as<T>()), sent.as<T>(),
-                             part.count, label(step));
+      mesh_.shard.all_gather(this->stream(step), static_cast<const T*>(own.as<T>()), sent.as<T>(),
+                             part.count, this->label(step));
     });
     convert(step, sent, whole);
   }
@@ -133,7 +133,7 @@ class Transfers {
     convert(step, whole, sent);
     if (step.op == Op::all_reduce) {
       with_type(sent.type, [&]<class T>() {
-        mesh_.shard.all_reduce(stream(step), sent.as<T>(), sent.count, label(step),
+        mesh_.shard.all_reduce(this->stream(step), sent.as<T>(), sent.count, this->label(step),
                                reduction(sent.type));
       });
       return convert(step, sent, whole, scale);
@@ -146,9 +146,10 @@ class Transfers {
     const bool direct = !staged && (!adds || Device::adds_in_reduce);
     const Array out = direct ? own : sent.part(begin, count);
     with_type(sent.type, [&]<class T>() {
-      mesh_.shard.reduce_scatter(stream(step), static_cast<const T*>(sent.as<T>()), out.as<T>(),
-                                 count, adds && direct ? Accumulate::yes : Accumulate::no,
-                                 label(step), reduction(sent.type));
+      mesh_.shard.reduce_scatter(this->stream(step), static_cast<const T*>(sent.as<T>()),
+                                 out.as<T>(), count,
+                                 adds && direct ? Accumulate::yes : Accumulate::no,
+                                 this->label(step), reduction(sent.type));
     });
     convert(step, out, own, scale, adds);
   }
@@ -174,15 +175,15 @@ class Transfers {
     convert(step, shared, sent, 1 / rescale(sent.type, ranks));
     with_type(sent.type, [&]<class T>() {
       if (step.op == Op::reduce_scatter_replicas) {
-        const Array out = sent.part(own_part() * part(step), part(step));
-        mesh_.replicate.reduce_scatter(stream(step), static_cast<const T*>(sent.as<T>()),
-                                       out.as<T>(), part(step), Accumulate::no, label(step),
-                                       reduction(sent.type));
-        convert(step, out, own_gradient(step), scale);
+        const Array out = sent.part(this->own_part() * this->part(step), this->part(step));
+        mesh_.replicate.reduce_scatter(this->stream(step), static_cast<const T*>(sent.as<T>()),
+                                       out.as<T>(), this->part(step), Accumulate::no,
+                                       this->label(step), reduction(sent.type));
+        this->convert(step, out, this->own_gradient(step), scale);
       } else {
-        mesh_.replicate.all_reduce(stream(step), sent.as<T>(), sent.count, label(step),
+        mesh_.replicate.all_reduce(this->stream(step), sent.as<T>(), sent.count, this->label(step),
                                    reduction(sent.type));
-        convert(step, sent, shared, scale);
+        this->convert(step, sent, shared, scale);
       }
     });
   }
@@ -194,8 +195,8 @@ class Transfers {
     const Array own = sent.part(begin, part(step));
     convert(step, shard_params.part(begin, part(step)), own);
     with_type(sent.type, [&]<class T>() {
-      mesh_.replicate.all_gather(stream(step), static_cast<const T*>(own.as<T>()), sent.as<T>(),
-                                 own.count, label(step));
+      mesh_.replicate.all_gather(this->stream(step), static_cast<const T*>(own.as<T>()),
+                                 sent.as<T>(), own.count, this->label(step));
     });
     convert(step, sent, shard_params);
   }

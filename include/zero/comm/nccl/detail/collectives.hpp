@@ -101,7 +101,7 @@ class NcclCollectives {
     // Captures are listed: of [&], nvcc's host compiler sees another order than g++ does.
     buffer.run(call, rank(), size(),
                [this, &buffer, &call](const void* in, void* out, std::size_t count) {
-                 enqueue(buffer.stream(), call, in, out, count);
+                 this->enqueue(buffer.stream(), call, in, out, count);
                });
     member_->count_sent(call);
   }

@@ -60,9 +60,9 @@ class CudaState {
   void wait(const Done& done, const Describe& describe) {
     const auto ask = [&] {
       try {
-        return look(true);
+        return this->look(true);
       } catch (const Error&) {
-        settle(done);
+        this->settle(done);
         throw;
       }
     };
