@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Casts, codes of 8 bits, and packed tensors.
+#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cuda/group.hpp>

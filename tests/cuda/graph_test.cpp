@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_captured_is_an_error_that_says_so) {
 }
 
 BOOST_AUTO_TEST_CASE(collectives_of_two_communicators_are_replayed) {
-  const std::size_t ranks = cuda_tests::device_count() < 4 ? 1 : 4;
+  const std::size_t ranks = cuda_tests::too_few_devices(4) ? 1 : 4;
   constexpr std::size_t count = 100;
   const auto all = cuda_tests::outcomes(ranks, {}, [&](zero::NcclCommunicator& comm) {
     const auto pair = comm.split(static_cast<int>(comm.rank() / 2), 0);

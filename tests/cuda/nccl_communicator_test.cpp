@@ -18,7 +18,7 @@ struct World {
   static constexpr std::array<std::size_t, 3> ranks = {1, 3, 4};
   template <class F>
   static void run(std::size_t count, F f) {
-    if (count > static_cast<std::size_t>(cuda_tests::device_count())) return;
+    if (cuda_tests::too_few_devices(count)) return;
     zero::NcclOptions options;
     options.host_buffer_bytes = 4096;  // so that collectives of the host take several turns
     for (const cuda_tests::Outcome& outcome : cuda_tests::outcomes(count, options, f)) {

@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 using cuda_tests::contains;
 using cuda_tests::OnDevice;
 using cuda_tests::Outcome;
+using cuda_tests::too_few_devices;
 using zero::NcclCommunicator;
 using zero::NcclOptions;
 using Clock = std::chrono::steady_clock;
@@ -32,8 +33,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto limit = 200ms;
 constexpr auto soon = 10s;
 const NcclOptions hasty = {.time_limit = limit};
-
-bool too_few_devices(int wanted) { return cuda_tests::device_count() < wanted; }
 
 /// Calls f as each rank, and expects that the ranks but `lost` end with a TimeoutError in time,
 /// which contains all of `parts`.

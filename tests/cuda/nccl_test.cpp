@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // What communicators over NCCL do besides what all communicators do.
-#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -21,13 +20,9 @@
 BOOST_AUTO_TEST_SUITE(nccl_test)
 
 using cuda_tests::OnDevice;
+using cuda_tests::ranks_for;
 using zero::NcclCommunicator;
 using zero::NcclOptions;
-
-/// As many ranks as this machine has devices for.
-std::size_t ranks_for(std::size_t wanted) {
-  return std::min(wanted, static_cast<std::size_t>(cuda_tests::device_count()));
-}
 
 void expect(bool right, const char* what) {
   if (!right) throw zero::Error(what);
@@ -170,7 +165,7 @@ BOOST_AUTO_TEST_CASE(wrong_devices_colors_and_ranks_are_refused) {
       NcclCommunicator::make(zero::nccl_unique_id(), 0, 1,
                              {.time_limit = std::chrono::milliseconds(0)});
     });
-    if (cuda_tests::device_count() == 1) return;
+    if (cuda_tests::too_few_devices(2)) return;
     zero::CudaDevice far({.ordinal = 1});
     refused("belongs to device 1", [&] { comm.barrier(far.make_stream("far")); });
   }));

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <string>
@@ -21,6 +22,21 @@ inline int device_count() {
   return count;
 }
 
+/// Whether there are fewer devices than `wanted`, in which case it says that the caller does less.
+inline bool too_few_devices(std::size_t wanted) {
+  const auto count = static_cast<std::size_t>(device_count());
+  if (count < wanted) {
+    std::printf("zero-devices: %zu of %zu, so that this runs on fewer ranks or not at all\n", count,
+                wanted);
+  }
+  return count < wanted;
+}
+
+/// As many ranks as there are devices for, at most `wanted`.
+inline std::size_t ranks_for(std::size_t wanted) {
+  return too_few_devices(wanted) ? static_cast<std::size_t>(device_count()) : wanted;
+}
+
 /// What f(rank) threw on each rank, "" for nothing.
 struct Outcome {
   std::string error;
@@ -30,16 +46,17 @@ struct Outcome {
   bool typed = true;  ///< nothing, or a zero::Error
 };
 
-/// Calls f(rank) on a thread of each rank, whose current device has the rank's number.
+/// Calls f(rank) on a thread of each rank, whose current device is given or has the rank's number.
 template <class F>
-std::vector<Outcome> on_threads(std::size_t ranks, const F& f) {
+std::vector<Outcome> on_threads(std::size_t ranks, const F& f, int device = -1) {
   std::vector<Outcome> all(ranks);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       Outcome& mine = all[rank];
       try {
-        zero::detail::check_cuda(cudaSetDevice(static_cast<int>(rank)), "cudaSetDevice");
+        zero::detail::check_cuda(cudaSetDevice(device < 0 ? static_cast<int>(rank) : device),
+                                 "cudaSetDevice");
         f(rank);
       } catch (const zero::Error& error) {
         mine.error = error.what();

@@ -6,8 +6,8 @@
 #include <zero/cuda.cuh>
 
 #include "../share.hpp"
+#include "cuda_ranks.hpp"
 #include "layer.cuh"
-#include "ranks.hpp"
 #include "training.hpp"
 
 namespace training {
@@ -195,7 +195,7 @@ std::vector<Result> on_cuda(const Setup& setup) {
   options.time_limit = setup.options.time_limit;
   options.board = &board;
   try {
-    const auto outcomes = cuda_tests::outcomes(
+    const auto outcomes = cuda_tests::cuda_outcomes(
         setup.ranks, options, [&](auto& comm) { train_in(setup, comm, results[comm.rank()]); });
     for (std::size_t rank = 0; rank < setup.ranks; ++rank) {
       results[rank].error = outcomes[rank].error;
@@ -205,6 +205,10 @@ std::vector<Result> on_cuda(const Setup& setup) {
     for (Result& result : results) result.error = error.what();
   }
   return results;
+}
+
+void fit_for_capture(Setup& setup) {
+  if (cuda_tests::too_few_devices(setup.ranks)) setup.ranks = setup.replicas = 1;
 }
 
 void for_each_stage(

@@ -50,7 +50,10 @@ struct Result {
 };
 
 std::vector<Result> on_host(const Setup& setup);
+/// Over NCCL, or with all ranks on one device where there are not enough for all.
 std::vector<Result> on_cuda(const Setup& setup);
+/// Where there are not enough devices, leaves one rank, as ranks on one device cannot capture.
+void fit_for_capture(Setup& setup);
 
 /// Calls f for each stage, by name, with the replicas of its mesh for four ranks.
 void for_each_stage(

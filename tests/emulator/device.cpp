@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Devices: which there are and what they can do, as compute capability 9.0.
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "call.hpp"
@@ -52,10 +54,15 @@ int attribute_value(cudaDeviceAttr attribute) {
 
 }  // namespace
 
+int devices_at_the_start() {
+  const char* count = std::getenv("ZERO_EMULATOR_DEVICES");
+  return count == nullptr ? 8 : std::clamp(std::atoi(count), 0, most_devices);
+}
+
 void set_device_count(int count) {
   Hidden hidden;
   const Lock held = lock();
-  state().device_count = count < 0 ? 0 : count > most_devices ? most_devices : count;
+  state().device_count = std::clamp(count, 0, most_devices);
 }
 
 Live live() {

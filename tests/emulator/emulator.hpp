@@ -27,7 +27,8 @@ void reset();
 
 // ---- Devices and memory
 
-/// How many devices there are; 8 at the start, 64 at most.
+/// How many devices there are; at the start ZERO_EMULATOR_DEVICES of the environment or 8, and 64
+/// at most.
 void set_device_count(int count);
 /// How many bytes cudaMalloc and its like may hold on each device; 16 GiB at the start.
 void set_memory_limit(std::size_t bytes);

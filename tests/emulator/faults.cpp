@@ -105,7 +105,7 @@ void reset() {
     device.work_to_fail = 0;
     device.peak = device.in_use;
   }
-  all.device_count = 8;
+  all.device_count = devices_at_the_start();
   all.memory_limit = std::size_t{16} << 30;
   all.delay_us = 0;
   all.most_resident = 0;

@@ -99,6 +99,8 @@ struct Device {
 };
 
 inline constexpr int most_devices = 64;
+/// ZERO_EMULATOR_DEVICES of the environment, or 8.
+int devices_at_the_start();
 
 /// Objects behind the handles that a program holds. A handle is a number that never comes again, so
 /// that one used after its end is recognised.
@@ -133,7 +135,7 @@ class Handles {
 
 struct State {
   std::mutex mutex;
-  int device_count = 8;
+  int device_count = devices_at_the_start();
   std::size_t memory_limit = std::size_t{16} << 30;
   Device devices[most_devices];
   Handles<cudaStream_t, Stream> streams;
