@@ -56,10 +56,11 @@ fi
 
 # The shell of a script starts what runs in the background with interrupts ignored, so another one
 # is sent that ends a program in the same way.
+rm "$folder/out" # which speaks of steps already
 "$train" "${small[@]}" --steps 1000000 >"$folder/out" 2>&1 </dev/null &
 program=$!
 for ((i = 0; i < 300; ++i)); do
-  grep -q 'step' "$folder/out" && break
+  grep -qs 'step' "$folder/out" && break
   sleep 0.1
 done
 kill -TERM $program
