@@ -266,7 +266,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, std::size_t
     void* registration = nullptr;
     const ncclResult_t result = register_buffer(held, handle, buffer, bytes, &registration);
     if (result != ncclSuccess) return result;
-    meet(held, *find_communicator(held, handle), "window");
+    // One that does not block would be told later, which nobody here asks.
+    Communicator& communicator = *find_communicator(held, handle);
+    if (communicator.blocking) meet(held, communicator, "window");
     *window = reinterpret_cast<ncclWindow_t>(registration);
     return ncclSuccess;
   });
