@@ -100,9 +100,9 @@ class ManifestReader {
       switch (field) {
         case 0: file.name = json_.string(); break;
         case 1: file.header_bytes = json_.number(most); break;
-        case 2: file.header = digest(); break;
-        case 3: file.digest = digest(); break;
-        default: json_.array([&] { file.pieces.push_back(piece()); });
+        case 2: file.header = this->digest(); break;
+        case 3: file.digest = this->digest(); break;
+        default: json_.array([&] { file.pieces.push_back(this->piece()); });
       }
     });
     return file;
@@ -110,25 +110,25 @@ class ManifestReader {
   Manifest manifest() {
     Manifest made;
     bool is_first = true;
-    fields({"version", "step", "chunk_bytes", "scalars", "user", "tensors", "files"},
-           [&](int field) {
-             if (std::exchange(is_first, false) && field != 0) {
-               json_.fail("the version does not come first");
-             }
-             switch (field) {
-               case 0: version(); break;
-               case 1: made.step = count(); break;
-               case 2: made.chunk_bytes = json_.number(); break;
-               case 3:
-                 json_.object([&](const std::string& name) { made.scalars[name] = scalar(); });
-                 break;
-               case 4:
-                 json_.object([&](const std::string& name) { made.user[name] = json_.string(); });
-                 break;
-               case 5: json_.array([&] { made.tensors.push_back(tensor()); }); break;
-               default: json_.array([&] { made.files.push_back(file()); });
-             }
-           });
+    fields(
+        {"version", "step", "chunk_bytes", "scalars", "user", "tensors", "files"}, [&](int field) {
+          if (std::exchange(is_first, false) && field != 0) {
+            json_.fail("the version does not come first");
+          }
+          switch (field) {
+            case 0: this->version(); break;
+            case 1: made.step = this->count(); break;
+            case 2: made.chunk_bytes = json_.number(); break;
+            case 3:
+              json_.object([&](const std::string& name) { made.scalars[name] = this->scalar(); });
+              break;
+            case 4:
+              json_.object([&](const std::string& name) { made.user[name] = json_.string(); });
+              break;
+            case 5: json_.array([&] { made.tensors.push_back(this->tensor()); }); break;
+            default: json_.array([&] { made.files.push_back(this->file()); });
+          }
+        });
     json_.end();
     return made;
   }
@@ -181,9 +181,9 @@ class ManifestReader {
     fields({"name", "shape", "counter", "parts"}, [&](int field) {
       switch (field) {
         case 0: tensor.name = json_.string(); break;
-        case 1: tensor.shape = shape(); break;
-        case 2: tensor.counter = count(); break;
-        default: json_.array([&] { tensor.parts.push_back(part()); });
+        case 1: tensor.shape = this->shape(); break;
+        case 2: tensor.counter = this->count(); break;
+        default: json_.array([&] { tensor.parts.push_back(this->part()); });
       }
     });
     return tensor;
@@ -226,7 +226,7 @@ class ManifestReader {
         case 1: piece.part = json_.number(most); break;
         case 2: piece.begin = json_.number(most); break;
         case 3: piece.count = json_.number(most); break;
-        default: json_.array([&] { piece.chunks.push_back(digest()); });
+        default: json_.array([&] { piece.chunks.push_back(this->digest()); });
       }
     });
     return piece;

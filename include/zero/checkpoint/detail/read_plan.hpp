@@ -56,7 +56,7 @@ class ReadPlan {
     for (const Manifest::File& file : manifest_.files) {
       const bool needed =
           std::any_of(file.pieces.begin(), file.pieces.end(), [&](const Manifest::Piece& piece) {
-            return needs(piece, piece.begin, piece.begin + piece.count);
+            return this->needs(piece, piece.begin, piece.begin + piece.count);
           });
       if (needed) read_file(file, take);
     }

@@ -55,7 +55,7 @@ class Store {
     if (!stale.empty()) sync(path_);
     for (const std::string& entry : stale) remove_all(in(entry));
     retry("make directory", temporary(name),
-          [&] { return files_.make_directory(temporary(name)); });
+          [&] { return files_.make_directory(this->temporary(name)); });
   }
   /// Makes the checkpoint visible under its name: at one instant, and durably when this returns.
   /// An earlier one of that name is replaced.
@@ -73,7 +73,7 @@ class Store {
   void point_latest(const std::string& name) {
     const std::string made = temporary(std::string(latest));
     write_text(files_, made, name + '\n');
-    retry("rename", in(latest), [&] { return files_.rename(made, in(latest)); });
+    retry("rename", in(latest), [&] { return files_.rename(made, this->in(latest)); });
     sync(path_);
   }
   /// Removes what the commit of `name` replaced, and numbered checkpoints but for the newest
@@ -90,7 +90,7 @@ class Store {
       const std::string other = numbered_name(step);
       if (other == name || ++kept <= keep) continue;
       const std::string doomed = in(std::string(removing) + other);
-      retry("rename", doomed, [&] { return files_.rename(in(other), doomed); });
+      retry("rename", doomed, [&] { return files_.rename(this->in(other), doomed); });
       sync(path_);  // before its files go, so that it never is a checkpoint without them
       remove_all(doomed);
     }
