@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include <zero/base/error.hpp>
 #include <zero/device/detail/shuffler.hpp>
 #include <zero/device/detail/stream_state.hpp>
+#include <zero/device/detail/synchronize_all.hpp>
 #include <zero/device/detail/task_queue.hpp>
 #include <zero/device/host_event.hpp>
 #include <zero/device/memory.hpp>
@@ -223,17 +223,7 @@ class HostDevice {
 
   /// Waits for all streams, then throws the first error of the first stream that has one. All
   /// errors are forgotten.
-  void synchronize() {
-    std::exception_ptr first;
-    for (auto& stream : streams_) {
-      try {
-        stream->synchronize();
-      } catch (...) {
-        if (first == nullptr) first = std::current_exception();
-      }
-    }
-    if (first != nullptr) std::rethrow_exception(first);
-  }
+  void synchronize() { detail::synchronize_all(streams_); }
 
   const HostDeviceOptions& options() const { return options_; }
 

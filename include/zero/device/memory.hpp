@@ -57,6 +57,29 @@ class HostMemory {
 
 static_assert(Memory<HostMemory>);
 
+namespace detail {
+
+/// A block of memory that is returned at the end of its life.
+template <Memory M>
+class Block {
+ public:
+  Block(M memory, std::size_t bytes)
+      : memory_(memory), data_(memory_.allocate(bytes, memory_alignment)), bytes_(bytes) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { memory_.deallocate(data_, bytes_); }
+
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  M memory_;
+  void* data_;
+  std::size_t bytes_;
+};
+
+}  // namespace detail
+
 /// What the bytes of a rank are for.
 enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, slots, staging, control };
 inline constexpr std::size_t memory_kinds = 6;

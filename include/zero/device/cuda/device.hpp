@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <zero/base/error.hpp>
 #include <zero/device/cuda/memory.hpp>
 #include <zero/device/cuda/stream.hpp>
+#include <zero/device/detail/synchronize_all.hpp>
 #include <zero/device/stream.hpp>
 
 namespace zero {
@@ -83,17 +83,7 @@ class CudaDevice {
   }
 
   /// Waits for all streams, then throws the first error of the first stream that has one.
-  void synchronize() {
-    std::exception_ptr first;
-    for (auto& stream : streams_) {
-      try {
-        stream->synchronize();
-      } catch (...) {
-        if (first == nullptr) first = std::current_exception();
-      }
-    }
-    if (first != nullptr) std::rethrow_exception(first);
-  }
+  void synchronize() { detail::synchronize_all(streams_); }
 
   int ordinal() const { return state_->ordinal(); }
   std::chrono::milliseconds time_limit() const { return state_->limit(); }

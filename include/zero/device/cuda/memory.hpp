@@ -90,27 +90,4 @@ class PinnedMemory {
 
 static_assert(Memory<PinnedMemory>);
 
-namespace detail {
-
-/// A block of memory that is returned at the end of its life.
-template <Memory M>
-class Block {
- public:
-  Block(M memory, std::size_t bytes)
-      : memory_(memory), data_(memory_.allocate(bytes, memory_alignment)), bytes_(bytes) {}
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  ~Block() { memory_.deallocate(data_, bytes_); }
-
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  M memory_;
-  void* data_;
-  std::size_t bytes_;
-};
-
-}  // namespace detail
-
 }  // namespace zero

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <zero/device/memory.hpp>
@@ -23,23 +24,31 @@ std::size_t rank_bytes(const ParameterTable& parameters, const Schedules& schedu
   return counter.used();
 }
 
-/// A block of memory that is returned in the end, unless it is the caller's.
-template <class Memory>
-class RankBlock {
+/// Counts, obtains and cuts up the memory of a module: plan, bytes, bind. Beside it lies what the
+/// host stages for the device.
+template <class Buffers, class Memory, class Staged>
+class RankMemory {
  public:
-  RankBlock(std::size_t bytes, std::span<std::byte> given)
-      : bytes_(bytes),
-        owned_(given.empty()),
-        data_(owned_ ? memory_.allocate(bytes, memory_alignment) : checked(given, bytes)) {}
-  RankBlock(const RankBlock&) = delete;
-  RankBlock& operator=(const RankBlock&) = delete;
-  ~RankBlock() {
-    if (owned_) memory_.deallocate(data_, bytes_);
-  }
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
+  RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
+             std::size_t replica, const ControlShape& control, const ModuleOptions& options)
+      : bytes_(rank_bytes<Buffers>(parameters, schedules, control)),
+        staged_(Control::mirrored_bytes(control)),
+        arena_(obtain(options.memory), bytes_),
+        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
+                 control) {}
+
+  Buffers& buffers() { return buffers_; }
+  const Buffers& buffers() const { return buffers_; }
+  const Arena& arena() const { return arena_; }
+  void* block() const { return block_; }
+  /// For the host's copy of Control.
+  std::span<std::byte> staged() const { return staged_.bytes(); }
 
  private:
+  void* obtain(std::span<std::byte> given) {
+    if (given.empty()) own_.emplace(Memory(), bytes_);
+    return block_ = given.empty() ? own_->data() : checked(given, bytes_);
+  }
   static void* checked(std::span<std::byte> given, std::size_t bytes) {
     if (reinterpret_cast<std::uintptr_t>(given.data()) % memory_alignment != 0) {
       throw ContractError("zero::ModuleOptions: memory must begin at a multiple of " +
@@ -53,34 +62,9 @@ class RankBlock {
     return given.data();
   }
 
-  Memory memory_;
   std::size_t bytes_;
-  bool owned_;
-  void* data_;
-};
-
-/// Counts, obtains and cuts up the memory of a module: plan, bytes, bind. Beside it lies what the
-/// host stages for the device.
-template <class Buffers, class Memory, class Staged>
-class RankMemory {
- public:
-  RankMemory(const ParameterTable& parameters, const Schedules& schedules, std::size_t rank,
-             std::size_t replica, const ControlShape& control, const ModuleOptions& options)
-      : block_(rank_bytes<Buffers>(parameters, schedules, control), options.memory),
-        staged_(Control::mirrored_bytes(control)),
-        arena_(block_.data(), block_.bytes()),
-        buffers_(arena_, parameters, schedules.training(), schedules.slots(), rank, replica,
-                 control) {}
-
-  Buffers& buffers() { return buffers_; }
-  const Buffers& buffers() const { return buffers_; }
-  const Arena& arena() const { return arena_; }
-  void* block() const { return block_.data(); }
-  /// For the host's copy of Control.
-  std::span<std::byte> staged() const { return staged_.bytes(); }
-
- private:
-  RankBlock<Memory> block_;
+  std::optional<Block<Memory>> own_;  // unless the caller's is used
+  void* block_ = nullptr;
   Staged staged_;
   Arena arena_;
   Buffers buffers_;
