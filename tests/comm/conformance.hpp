@@ -18,6 +18,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -147,7 +148,23 @@ std::string run(F f) {
 /// cannot end it. Ranks that are threads return together.
 template <class World>
 void meet(std::size_t ranks) {
-  if constexpr (requires { World::meet(ranks); }) World::meet(ranks);
+  if constexpr (requires { World::meet(ranks); }) {
+    World::meet(ranks);
+  } else {
+    static std::mutex mutex;
+    static std::condition_variable all_came;
+    static std::size_t came = 0, meetings = 0;
+    std::unique_lock lock(mutex);
+    const std::size_t meeting = meetings;
+    if (++came == ranks) {
+      came = 0;
+      ++meetings;
+      all_came.notify_all();
+    } else if (!all_came.wait_for(lock, std::chrono::seconds(60),
+                                  [&] { return meetings != meeting; })) {
+      throw zero::CommunicatorError("not all ranks of a test met");
+    }
+  }
 }
 
 /// A number for each rank that all ranks see.
