@@ -86,9 +86,8 @@ bool same(const Saved& a, const Saved& b) {
          a.counters == b.counters && a.step == b.step;
 }
 
-template <class Stage>
-std::vector<Saved> load_and_save(const Setup& setup, const Model& model, const Saved& saved) {
-  return on_ranks<Stage>(setup, model, adam, [&](auto& module) {
+std::vector<Saved> load_and_save(const NamedStage& stage, const Setup& setup, const Model& model, const Saved& saved) {
+  return on_ranks(stage, setup, model, adam, [&](auto& module) {
     load(module, saved);
     return save(module);
   });
@@ -107,10 +106,10 @@ BOOST_AUTO_TEST_CASE(tiny_models_train_alike_in_all_stages_on_one_to_five_ranks)
       const std::vector<float> expected = reference({tensors}, ranks, plan, decaying);
       const std::vector<Outcome> plain =
           train<zero::Zero1>(Setup{}.on(ranks), model, decaying, plan);
-      for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+      for_each_stage(ranks, [&](const NamedStage& stage) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << tensors.size() << " tensors") {
           for (const Outcome& rank :
-               train<Stage>(Setup{}.on(ranks, replicas), model, decaying, plan)) {
+               train(stage, Setup{}.on(ranks, stage.replicas), model, decaying, plan)) {
             BOOST_TEST(same_bits(rank.weights, plain[0].weights));
             for (std::size_t i = 0; i < expected.size(); ++i) {
               BOOST_TEST(near(rank.weights[i], expected[i]));
@@ -125,9 +124,9 @@ BOOST_AUTO_TEST_CASE(tiny_models_train_alike_in_all_stages_on_one_to_five_ranks)
 // B44
 BOOST_AUTO_TEST_CASE(many_tensors_of_one_element_on_four_ranks_all_move) {
   const Model model = model_of({"one", 60, sizes({1})}, {"seven", 6, sizes({7})});
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const Outcome& rank : train<Stage>(Setup{}.on(4, replicas), model, adam, {})) {
+      for (const Outcome& rank : train(stage, Setup{}.on(4, stage.replicas), model, adam, {})) {
         BOOST_TEST(rank.weights.size() == 60U + 42U);
         BOOST_TEST(all_near(rank.weights, -0.1));
       }
@@ -143,9 +142,9 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_moves_no_counter_on_any_rank) {
                                                       : 1.0F;
                   }};
   for (const std::size_t ranks : {3, 4}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage) {
-        const auto saved = on_ranks<Stage>(Setup{}.on(ranks, replicas), model, adam, [&](auto& m) {
+        const auto saved = on_ranks(stage, Setup{}.on(ranks, stage.replicas), model, adam, [&](auto& m) {
           (void)train(m, zero::UserCode::on_caller, plan);
           return save(m);
         });
@@ -166,9 +165,9 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_skipped_first_leaves_everything_as_it_was) {
     return p.rank == 1 && p.element == 2 && p.step == 0 ? std::numeric_limits<float>::infinity()
                                                         : 1.0F;
   };
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto saved = on_ranks<Stage>(Setup{}.on(4, replicas), model, adam, [&](auto& m) {
+      const auto saved = on_ranks(stage, Setup{}.on(4, stage.replicas), model, adam, [&](auto& m) {
         (void)train(m, zero::UserCode::on_caller, {.gradient = gradient});
         std::vector<Saved> both{save(m)};
         (void)train(m, zero::UserCode::on_caller, {}, false);
@@ -195,9 +194,9 @@ BOOST_AUTO_TEST_CASE(a_tensor_without_gradient_is_not_decayed_and_not_counted) {
   const Plan plan{.steps = 10,
                   .initial = [](const auto&, auto) { return 1.0F; },
                   .touches = [](const Place& p) { return p.unit == 0 && p.tensor == 0; }};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto saved = on_ranks<Stage>(Setup{}.on(2, replicas), model, decaying, [&](auto& m) {
+      const auto saved = on_ranks(stage, Setup{}.on(2, stage.replicas), model, decaying, [&](auto& m) {
         (void)train(m, zero::UserCode::on_caller, plan);
         return save(m);
       });
@@ -221,10 +220,10 @@ BOOST_AUTO_TEST_CASE(decay_spares_the_tensors_that_ask_for_it) {
                   .gradient = [](const Place&) { return 0.0F; },
                   .initial = [](const auto&, auto) { return 16.0F; }};
   for (const std::size_t ranks : {1, 3, 4}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks) {
         for (const Outcome& rank :
-             train<Stage>(Setup{}.on(ranks, replicas), model, decaying, plan)) {
+             train(stage, Setup{}.on(ranks, stage.replicas), model, decaying, plan)) {
           for (std::size_t i = 0; i < 18; ++i) {
             BOOST_TEST(rank.weights[i] == (i >= 5 && i < 11 ? 16.0F : 4.0F));
           }
@@ -249,10 +248,10 @@ BOOST_AUTO_TEST_CASE(what_is_saved_on_four_ranks_loads_on_any_number) {
     saved.counters.assign(model == &small ? 4 : 8, 3);
     saved.step = 5;
     for (const std::size_t ranks : {4, 1, 3, 4, 8, 2}) {
-      for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+      for_each_stage(ranks, [&](const NamedStage& stage) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
           for (const Saved& rank :
-               load_and_save<Stage>(Setup{}.on(ranks, replicas), *model, saved)) {
+               load_and_save(stage, Setup{}.on(ranks, stage.replicas), *model, saved)) {
             BOOST_TEST(same(rank, saved));
             saved = rank;  // goes on from stage to stage
           }
@@ -292,11 +291,11 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_resumed_is_the_same_run) {
                     },
                 .finish = {.max_norm = 3}};
   };
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const Setup setup = Setup{}.on(4, replicas);
+      const Setup setup = Setup{}.on(4, stage.replicas);
       const auto run = [&](const Plan& part, const Saved* from) {
-        return on_ranks<Stage>(setup, model, scheduled, [&](auto& module) {
+        return on_ranks(stage, setup, model, scheduled, [&](auto& module) {
           if (from != nullptr) load(module, *from);
           (void)train(module, zero::UserCode::on_caller, part, from == nullptr);
           return save(module);
@@ -321,9 +320,9 @@ BOOST_AUTO_TEST_CASE(the_schedule_position_advances_once_per_applied_step) {
   const Plan plan{.steps = 6, .micro_steps = 3, .gradient = [](const Place& p) {
                     return p.step == 3 ? std::numeric_limits<float>::quiet_NaN() : 1.0F;
                   }};
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const Outcome& rank : train<Stage>(Setup{}.on(4, replicas), model, scheduled, plan)) {
+      for (const Outcome& rank : train(stage, Setup{}.on(4, stage.replicas), model, scheduled, plan)) {
         BOOST_TEST(all_near(rank.weights, -0.125 * 15));
       }
     }
@@ -333,9 +332,9 @@ BOOST_AUTO_TEST_CASE(the_schedule_position_advances_once_per_applied_step) {
 // B62
 BOOST_AUTO_TEST_CASE(all_elements_of_matrices_move) {
   const Model model = model_of({"unit", 1, shapes({{2, 3}, {1, 9}, {9, 1}, {2, 2, 2, 3}})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const Outcome& rank : train<Stage>(Setup{}.on(2, replicas), model, adam, {})) {
+      for (const Outcome& rank : train(stage, Setup{}.on(2, stage.replicas), model, adam, {})) {
         BOOST_TEST(rank.weights.size() == 48U);
         BOOST_TEST(all_near(rank.weights, -0.1));
       }

@@ -69,11 +69,10 @@ void check(const Seen& rank) {
 BOOST_AUTO_TEST_CASE(an_evaluation_sees_the_average_and_leaves_the_weights_as_they_were) {
   const Model model = model_of({"unit", 1, sizes({5})}, {"fixed", 1, sizes({2}).frozen({0})});
   for (const std::size_t ranks : {1, 3, 4}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       for (const Mode& mode : modes()) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-          for (const Seen& rank : on_ranks<Stage>(
-                   Setup{}.in(mode).on(ranks, replicas), model, halves,
+          for (const Seen& rank : on_ranks(stage, Setup{}.in(mode).on(ranks, stage.replicas), model, halves,
                    [&](auto& module) { return average_and_train(module, mode.user_code); })) {
             check(rank);
           }
@@ -86,10 +85,10 @@ BOOST_AUTO_TEST_CASE(an_evaluation_sees_the_average_and_leaves_the_weights_as_th
 // The weights that compute are those of the masters, on the way there and back.
 BOOST_AUTO_TEST_CASE(bf16_weights_follow_the_masters_through_an_exchange) {
   const Model model = model_of({"unit", 1, sizes({5})}, {"fixed", 1, sizes({2}).frozen({0})});
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const Seen& rank :
-           on_ranks<Stage, zero::bf16>(Setup{}.on(4, replicas), model, halves, [&](auto& module) {
+           on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
              return average_and_train(module, zero::UserCode::on_caller);
            })) {
         check(rank);
@@ -103,10 +102,10 @@ BOOST_AUTO_TEST_CASE(a_tensor_without_updates_has_no_average_and_stays) {
   const Model model = model_of({"unit", 1, sizes({3, 4})});
   const Plan plan{.initial = [](const auto&, auto) { return 8.0F; },
                   .touches = [](const Place& p) { return p.tensor == 0; }};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const auto& weights :
-           on_ranks<Stage>(Setup{}.on(2, replicas), model, halves, [&](auto& module) {
+           on_ranks(stage, Setup{}.on(2, stage.replicas), model, halves, [&](auto& module) {
              (void)train(module, zero::UserCode::on_caller, plan);
              module.exchange_average();
              return weights_of(module);
@@ -127,9 +126,9 @@ BOOST_AUTO_TEST_CASE(freezing_one_tensor_and_thawing_it_moves_the_averages_of_th
     return all;
   };
   std::vector<float> first;
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     const auto ranks =
-        on_ranks<Stage, zero::bf16>(Setup{}.on(4, replicas), model, halves, [&](auto& module) {
+        on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
           (void)train(module, zero::UserCode::on_caller, plan);
           const auto weights = weights_of(module), averages = state_of(module, Ema::average);
           module.set_frozen("b.a", true);

@@ -34,13 +34,13 @@ std::size_t part_of(const Module& module) {
 template <class PlanOf, class F>
 void everywhere(std::size_t ranks, const std::vector<std::size_t>& axes, double order,
                 const zero::LossScale& scaling, PlanOf plan_of, F f) {
-  for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(ranks, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[5]}) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        Setup setup = Setup{}.in(mode).on(ranks, replicas).with_axes(axes);
+        Setup setup = Setup{}.in(mode).on(ranks, stage.replicas).with_axes(axes);
         setup.options.norm = order;
         setup.options.loss_scale = scaling;
-        const auto outcomes = on_ranks<Stage>(setup, split_model(), sgd, [&](auto& module) {
+        const auto outcomes = on_ranks(stage, setup, split_model(), sgd, [&](auto& module) {
           const Plan plan = plan_of(part_of(module));
           return train(module, mode.user_code, plan);
         });
@@ -109,11 +109,11 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_in_one_part_makes_all_parts_skip_and_hal
 
 BOOST_AUTO_TEST_CASE(parts_that_finish_in_different_ways_get_an_error_and_update_nothing) {
   const Model model = model_of({"unit", 2, sizes({3})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const bool in_options : {false, true}) {  // or one rank of one part runs another unit
       BOOST_TEST_CONTEXT(stage << (in_options ? ", options" : ", units")) {
         for (const auto& [text, weights] :
-             on_ranks<Stage>(Setup{}.on(2, replicas).with_axes({2}), model, sgd, [&](auto& module) {
+             on_ranks(stage, Setup{}.on(2, stage.replicas).with_axes({2}), model, sgd, [&](auto& module) {
                const bool differs = part_of(module) == 1;
                Plan plan{.micro_steps = 2};
                if (in_options && differs) plan.finish.max_norm = 1;
@@ -155,12 +155,12 @@ BOOST_AUTO_TEST_CASE(parts_may_be_different_models) {
 
 BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula_with_further_axes) {
   for (const double order : {2.0, 1.0}) {
-    for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(2, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage << ", order " << order) {
-        Setup setup = Setup{}.on(2, replicas).with_axes({2, 3});
+        Setup setup = Setup{}.on(2, stage.replicas).with_axes({2, 3});
         setup.options.norm = order;
         for (const auto& [held, sent] :
-             on_ranks<Stage>(setup, split_model(), sgd, [&](auto& module) {
+             on_ranks(stage, setup, split_model(), sgd, [&](auto& module) {
                (void)train(module, zero::UserCode::on_caller, {});
                const auto everyone = [&] {  // has read what this rank sent
                  for (int twice = 0; twice < 2; ++twice) {
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula_with_further_a
                const zero::Traffic after = module.sent();
                const zero::BytesSent predicted = module.predicted_bytes_sent();
                const std::size_t needed =
-                   zero::bytes_needed<Stage>(split_model(), module.mesh(), sgd, setup.options);
+                   zero::bytes_needed(stage.value, split_model(), module.mesh(), sgd, setup.options);
                everyone();
                return std::pair(
                    module.bytes_held() == module.predicted_bytes_held() &&

@@ -50,14 +50,14 @@ BOOST_AUTO_TEST_CASE(ranks_that_evaluate_a_different_number_of_batches_get_an_er
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_begin_steps_of_different_length_get_an_error) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         for (const std::string& text :
              errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
                auto module =
-                   zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+                   shard(stage, four_units(), zero::mesh(comm, stage.replicas), sgd, setup.options);
                (void)train(module, mode.user_code, {.micro_steps = comm.rank() + 1});
              })) {
           BOOST_TEST(says(text, {"CommunicatorError: ", "unit"}), text);
@@ -77,13 +77,13 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_models_learn_so_at_construction) {
                           model_of({"unit", 2, seven.frozen({0})}),
                           model_of({"unit", 2, seven.no_decay({1})}),
                           model_of({"unit", 2, shapes({{7, 1}, {3}})})};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const Model& other : others) {
         for (const std::string& text :
              errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
-               auto module = zero::shard<Stage>(comm.rank() == 0 ? here : other,
-                                                zero::mesh(comm, replicas), sgd);
+               auto module = shard(stage, comm.rank() == 0 ? here : other,
+                                                zero::mesh(comm, stage.replicas), sgd);
              })) {
           BOOST_TEST(says(text, {"ContractError: ", "rank 1", "model"}), text);
         }
@@ -110,12 +110,12 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_models_learn_so_at_construction) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_finish_a_step_in_different_ways_get_an_error_and_go_on) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const int kind : {0, 1, 2}) {
       const char* const names[] = {"divisor", "max_norm", "position"};
       BOOST_TEST_CONTEXT(stage << ", " << names[kind]) {
         for (const auto& [text, after] :
-             on_ranks<Stage>(Setup{}.on(2, replicas), four_units(), sgd, [&](auto& module) {
+             on_ranks(stage, Setup{}.on(2, stage.replicas), four_units(), sgd, [&](auto& module) {
                const std::size_t rank = module.mesh().world.rank();
                const double mine = 1 + static_cast<double>(rank);
                Plan plan;

@@ -37,15 +37,15 @@ std::vector<std::string> errors_on_ranks(std::size_t ranks, std::chrono::millise
 
 // B94
 BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       for (const bool in_backward : {false, true}) {
         for (std::size_t micro_step = 0; micro_step < 2; ++micro_step) {
           BOOST_TEST_CONTEXT(stage << ", " << mode.name
                                    << (in_backward ? ", backward " : ", forward ") << micro_step) {
-            const Setup setup = Setup{}.in(mode).on(2, replicas);
+            const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
             const Plan whole{.micro_steps = 2, .gradient = some}, half{.gradient = some};
-            const auto retried = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+            const auto retried = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
               module.initialize(whole.initial);
               const std::string text = error_of([&] {
                 Outcome unused;
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) 
               if (!says(text, {"std: "}) || gathered != 0) outcome.steps.clear();
               return outcome;
             });
-            const auto fresh = train<Stage>(setup, four_units(), sgd, half);
+            const auto fresh = train(stage, setup, four_units(), sgd, half);
             for (std::size_t r = 0; r < 2; ++r) BOOST_TEST(same_bits(retried[r], fresh[r]));
           }
         }
@@ -76,13 +76,13 @@ BOOST_AUTO_TEST_CASE(a_step_that_an_exception_left_is_as_if_it_had_never_begun) 
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_anywhere_leaves_a_module_that_trains) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const Plan plan{.steps = 2, .micro_steps = 2, .gradient = some};
-        const auto fresh = train<Stage>(setup, four_units(), sgd, plan);
-        const auto after = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+        const auto fresh = train(stage, setup, four_units(), sgd, plan);
+        const auto after = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
           const auto fails = [&](auto f) {
             if (!says(error_of(f), {"on purpose"}))
               throw zero::Error("another error: " + error_of(f));
@@ -126,15 +126,15 @@ BOOST_AUTO_TEST_CASE(an_exception_anywhere_leaves_a_module_that_trains) {
 // What the user enqueues on a unit's stream may throw: the rank that failed hears of it, no rank
 // updates.
 BOOST_AUTO_TEST_CASE(an_exception_on_a_stream_of_one_rank_updates_nothing_anywhere) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[4], modes()[5]}) {
       for (const bool in_backward : {false, true}) {
         BOOST_TEST_CONTEXT(stage << ", " << mode.name
                                  << (in_backward ? ", backward" : ", forward")) {
-          const Setup setup = Setup{}.in(mode).on(2, replicas);
+          const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
           const Plan plan{.gradient = some};
-          const auto fresh = train<Stage>(setup, four_units(), sgd, plan);
-          const auto ranks = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+          const auto fresh = train(stage, setup, four_units(), sgd, plan);
+          const auto ranks = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
             bool applied = false;
             const std::string text = error_of([&] {
               auto step = module.begin_step();
@@ -185,11 +185,11 @@ BOOST_AUTO_TEST_CASE(after_a_failure_on_a_stream_in_the_last_backward_all_ranks_
 
 // The function fails at the end of a step, before anything was updated: on all ranks, or on one.
 BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_nothing_changes) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       for (const bool on_all : {false, true}) {
         BOOST_TEST_CONTEXT(stage << ", " << mode.name << (on_all ? ", all" : ", one")) {
-          const Setup setup = Setup{}.in(mode).on(2, replicas);
+          const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
           std::vector<std::string> texts(2);
           std::vector<Outcome> after(2);
           on_threads(2, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_nothing_changes
               return 1;
             }};
             fails = on_all || comm.rank() == 1;
-            auto module = zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), failing,
+            auto module = shard(stage, four_units(), zero::mesh(comm, stage.replicas), failing,
                                              setup.options);
             const Plan plan{.steps = 2};
             Outcome outcome;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_nothing_changes
 
 // All that functions say is asked for before anything is updated.
 BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_for_a_later_tensor_changes_nothing_on_any_rank) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         std::atomic<int> calls{0};
@@ -236,8 +236,7 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_for_a_later_tensor_changes_noth
           if (step == 1 && ++calls > 4) throw std::runtime_error("no rate");
           return 1;
         }};
-        for (const auto& [text, steps, weights] : on_ranks<Stage>(
-                 Setup{}.in(mode).on(2, replicas), four_units(), failing, [&](auto& module) {
+        for (const auto& [text, steps, weights] : on_ranks(stage, Setup{}.in(mode).on(2, stage.replicas), four_units(), failing, [&](auto& module) {
                    std::string error = error_of([&] {
                      (void)train(module, mode.user_code, {.steps = 2});
                      module.synchronize();
@@ -254,13 +253,13 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_for_a_later_tensor_changes_noth
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_on_one_rank_ends_all_ranks_with_that_error) {
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(4, replicas);
+        const Setup setup = Setup{}.in(mode).on(4, stage.replicas);
         for (const bool in_backward : {false, true}) {
           const std::string text = error_of([&] {
-            on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+            on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
               for (int k = 0; k < 3; ++k) {
                 auto step = module.begin_step();
                 const auto fail = [&](const auto& unit) {
@@ -286,13 +285,13 @@ BOOST_AUTO_TEST_CASE(an_exception_on_one_rank_ends_all_ranks_with_that_error) {
 
 // B98
 BOOST_AUTO_TEST_CASE(a_rank_that_leaves_without_a_word_is_named_with_the_collective_and_the_unit) {
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[2], modes()[4]}) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(4, replicas);
+        const Setup setup = Setup{}.in(mode).on(4, stage.replicas);
         const auto errors = errors_on_ranks(4, std::chrono::seconds(10), [&](auto& comm) {
           auto module =
-              zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+              shard(stage, four_units(), zero::mesh(comm, stage.replicas), sgd, setup.options);
           (void)train(module, mode.user_code, {});
           if (comm.rank() != 2) (void)train(module, mode.user_code, {}, false);
         });
@@ -344,13 +343,13 @@ BOOST_AUTO_TEST_CASE(a_rank_that_hangs_is_named_within_the_time_limit) {
 
 // B97
 BOOST_AUTO_TEST_CASE(abort_and_destruction_in_any_order_end_quietly) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto errors = errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
           auto made = [&] {
-            return zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+            return shard(stage, four_units(), zero::mesh(comm, stage.replicas), sgd, setup.options);
           };
           using Module = decltype(made());
           static_assert(!std::is_move_constructible_v<Module>);  // steps and scopes refer to it
@@ -374,13 +373,13 @@ BOOST_AUTO_TEST_CASE(abort_and_destruction_in_any_order_end_quietly) {
 
 // B97: while an exception is in flight, and within the scope of a unit.
 BOOST_AUTO_TEST_CASE(a_module_may_be_destroyed_while_an_exception_is_in_flight) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto errors = errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
           auto module =
-              zero::shard<Stage>(four_units(), zero::mesh(comm, replicas), sgd, setup.options);
+              shard(stage, four_units(), zero::mesh(comm, stage.replicas), sgd, setup.options);
           auto step = module.begin_step();
           (void)step.forward(0);
           auto unit = step.forward(1);
@@ -393,13 +392,13 @@ BOOST_AUTO_TEST_CASE(a_module_may_be_destroyed_while_an_exception_is_in_flight) 
 }
 
 BOOST_AUTO_TEST_CASE(a_step_that_is_not_finished_leaves_no_trace) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const Plan plan{.micro_steps = 3, .gradient = some};
-        const auto fresh = train<Stage>(setup, four_units(), sgd, plan);
-        const auto after = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+        const auto fresh = train(stage, setup, four_units(), sgd, plan);
+        const auto after = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
           module.initialize(plan.initial);
           for (int k = 0; k < 3; ++k) {
             Outcome unused;

@@ -19,9 +19,9 @@ float micro_of(const Place& p) { return static_cast<float>(p.micro_step); }
 /// Trains in every stage that `ranks` ranks can form and checks that every element, on every rank,
 /// moved by `moved`.
 void every_element_moves(const Setup& setup, const Model& model, const Plan& plan, float moved) {
-  for_each_stage(setup.ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(setup.ranks, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage << " on " << setup.ranks << " ranks") {
-      for (const Outcome& rank : train<Stage>(setup.on(setup.ranks, replicas), model, sgd, plan)) {
+      for (const Outcome& rank : train(stage, setup.on(setup.ranks, stage.replicas), model, sgd, plan)) {
         BOOST_TEST(all_are(rank.weights, -moved));
         BOOST_TEST(rank.applied());
       }
@@ -75,11 +75,11 @@ BOOST_AUTO_TEST_CASE(tensors_may_get_gradients_in_some_micro_steps_only) {
                                       : p.micro_step == 1 ? 2.0F
                                                           : 1.0F; },
       .touches = [](const Place& p) { return p.micro_step == 2 || p.tensor == p.micro_step; }};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         for (const Outcome& rank :
-             train<Stage>(Setup{}.in(mode).on(2, replicas), model, sgd, plan)) {
+             train(stage, Setup{}.in(mode).on(2, stage.replicas), model, sgd, plan)) {
           BOOST_TEST(same_bits(rank.weights, {-5, -5, -5, -6, -6, -6}));
         }
       }
@@ -120,11 +120,11 @@ BOOST_AUTO_TEST_CASE(a_mean_over_tokens_is_a_sum_with_the_tokens_as_divisor) {
 // B39, and a window may change its length from step to step.
 BOOST_AUTO_TEST_CASE(the_length_of_a_window_may_change_from_step_to_step) {
   const Model model = model_of({"unit", 2, sizes({3, 2})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
-        for (const Outcome& rank : on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+        for (const Outcome& rank : on_ranks(stage, setup, model, sgd, [&](auto& module) {
                Outcome outcome;
                Plan plan;
                for (const std::size_t micro_steps : {1, 4, 2, 16, 1, 1, 3}) {

@@ -16,14 +16,14 @@ using zero::Sgd;
 template <class Optimizers, class F>
 void everywhere(std::size_t ranks, const Model& model, const Optimizers& optimizers,
                 const Plan& plan, F f) {
-  for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(ranks, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[4], modes()[5]}) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(ranks, replicas);
+        const Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
         std::vector<Outcome> outcomes(ranks);
         on_threads(ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
           auto sharded =
-              zero::shard<Stage>(model, zero::mesh(comm, replicas), optimizers, setup.options);
+              shard(stage, model, zero::mesh(comm, stage.replicas), optimizers, setup.options);
           zero::Module<Model, Sgd, zero::ThreadCommunicator, float>& module = sharded;
           outcomes[comm.rank()] = train(module, mode.user_code, plan);
         });
@@ -100,10 +100,10 @@ BOOST_AUTO_TEST_CASE(patterns_and_settings_that_make_no_sense_are_refused_at_con
 // A function may return nonsense later: then nothing changes on any rank.
 BOOST_AUTO_TEST_CASE(a_schedule_that_returns_nonsense_is_an_error_before_anything_changes) {
   const Sgd nonsense{.learning_rate = [](std::int64_t step) { return step == 1 ? -1.0F : 1.0F; }};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const auto& [text, weights] :
-           on_ranks<Stage>(Setup{}.on(2, replicas), model_of({"unit", 1, sizes({3})}), nonsense,
+           on_ranks(stage, Setup{}.on(2, stage.replicas), model_of({"unit", 1, sizes({3})}), nonsense,
                            [&](auto& module) {
                              std::string said = error_of([&] {
                                (void)train(module, zero::UserCode::on_caller, {.steps = 2});
@@ -128,12 +128,12 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_optimizers_get_an_error_and_update_not
       {Sgd{}, Sgd{.weight_decay = 1e-3F}},
       {by_name("*.a"), by_name("*.b")}};
   for (const auto& pair : pairs) {
-    for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(2, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage) {
         std::vector<std::string> texts(2);
         std::vector<std::vector<float>> weights(2);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
-          auto sharded = zero::shard<Stage>(model, zero::mesh(comm, replicas),
+          auto sharded = shard(stage, model, zero::mesh(comm, stage.replicas),
                                             comm.rank() == 0 ? pair.first : pair.second);
           zero::Module<Model, Sgd, zero::ThreadCommunicator, float>& module = sharded;
           texts[comm.rank()] =

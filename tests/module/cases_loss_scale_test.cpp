@@ -39,12 +39,12 @@ Outcome train_scaled(Module& module, zero::UserCode where, const Plan& plan) {
 template <class Optimizer, class F>
 void everywhere(std::size_t ranks, const zero::LossScale& scaling, const Model& model,
                 const Optimizer& optimizer, const Plan& plan, F f) {
-  for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(ranks, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        Setup setup = Setup{}.in(mode).on(ranks, replicas);
+        Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
         setup.options.loss_scale = scaling;
-        f(on_ranks<Stage>(setup, model, optimizer, [&](auto& module) {
+        f(on_ranks(stage, setup, model, optimizer, [&](auto& module) {
           return train_scaled(module, mode.user_code, plan);
         }));
       }
@@ -76,10 +76,10 @@ BOOST_AUTO_TEST_CASE(an_overflow_on_one_rank_halves_the_scale_on_all_and_changes
 BOOST_AUTO_TEST_CASE(an_overflow_at_the_floor_is_an_error_on_all_ranks_that_changes_nothing) {
   const Model model = model_of({"unit", 2, sizes({3, 2})});
   const auto overflows = [](const Place& p) { return p.rank == 1 ? infinity : 1.0F; };
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[5]}) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        Setup setup = Setup{}.in(mode).on(2, replicas);
+        Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         setup.options.loss_scale = {.initial = 65536};
         struct Seen {
           std::vector<double> scales;
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(an_overflow_at_the_floor_is_an_error_on_all_ranks_that_chan
           bool same = false;
           Outcome then;
         };
-        for (const Seen& rank : on_ranks<Stage>(setup, model, adam, [&](auto& module) {
+        for (const Seen& rank : on_ranks(stage, setup, model, adam, [&](auto& module) {
                Seen seen;
                for (const zero::StepResult& step :
                     train(module, mode.user_code, {.steps = 16, .gradient = overflows}).steps) {
@@ -166,12 +166,11 @@ BOOST_AUTO_TEST_CASE(a_scaled_run_has_the_bits_of_the_run_without_a_scale) {
 // B17: in a narrow type.
 BOOST_AUTO_TEST_CASE(bf16_weights_with_a_fixed_scale_move_exactly_in_each_stage) {
   const Plan plan{.steps = 4, .gradient = [](const Place&) { return 2.0F; }};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      Setup setup = Setup{}.on(2, replicas);
+      Setup setup = Setup{}.on(2, stage.replicas);
       setup.options.loss_scale = zero::LossScale::fixed(128);
-      for (const Outcome& rank : on_ranks<Stage, zero::bf16>(
-               setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
+      for (const Outcome& rank : on_ranks<zero::bf16>(stage, setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
                  return train_scaled(module, zero::UserCode::on_caller, plan);
                })) {
         for (std::size_t k = 0; k < 4; ++k) {
@@ -240,12 +239,12 @@ BOOST_AUTO_TEST_CASE(what_a_checkpoint_lists_holds_the_loss_scale_that_moves) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_with_different_loss_scales_get_an_error_and_update_nothing) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      Setup setup = Setup{}.on(2, replicas);
+      Setup setup = Setup{}.on(2, stage.replicas);
       setup.options.loss_scale = {.initial = 16};
       for (const auto& [error, after] :
-           on_ranks<Stage>(setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
+           on_ranks(stage, setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
              const double mine = 8 + static_cast<double>(module.mesh().world.rank());
              module.set_loss_scale({.scale = mine});
              const std::string text =

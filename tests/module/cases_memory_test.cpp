@@ -54,20 +54,21 @@ void plain_step(Module& module, std::size_t micro_steps) {
 // B87
 BOOST_AUTO_TEST_CASE(the_temporary_part_does_not_grow_with_the_depth_of_the_model) {
   constexpr std::size_t elements = 128'000;
-  const auto slots = [&]<class Stage>(std::size_t units) {
+  const auto slots = [&](const NamedStage& stage, std::size_t units) {
     const Model model = model_of({"unit", units, sizes({elements})});
     Setup setup = Setup{}.on(4);
     setup.options.poison = false;
-    return on_ranks<Stage>(setup, model, sgd, [](auto& module) {
+    return on_ranks(stage, setup, model, sgd, [](auto& module) {
       plain_step(module, 2);
       return module.bytes_held().slots;
     })[0];
   };
   const std::size_t unit_bytes = elements * sizeof(float);
-  BOOST_TEST(slots.operator()<zero::Zero3>(8) == slots.operator()<zero::Zero3>(32));
-  BOOST_TEST(slots.operator()<zero::Zero3>(8) <= 5 * unit_bytes);
-  BOOST_TEST(slots.operator()<zero::Zero2>(8) == slots.operator()<zero::Zero2>(32));
-  BOOST_TEST(slots.operator()<zero::Zero2>(8) <= 2 * unit_bytes);
+  const NamedStage zero2 = named<zero::Zero2>("2"), zero3 = named<zero::Zero3>("3");
+  BOOST_TEST(slots(zero3, 8) == slots(zero3, 32));
+  BOOST_TEST(slots(zero3, 8) <= 5 * unit_bytes);
+  BOOST_TEST(slots(zero2, 8) == slots(zero2, 32));
+  BOOST_TEST(slots(zero2, 8) <= 2 * unit_bytes);
 }
 
 // B88
@@ -145,14 +146,14 @@ BOOST_AUTO_TEST_CASE(leaving_a_pass_early_leaves_nothing_gathered) {
 
 BOOST_AUTO_TEST_CASE(nothing_is_allocated_after_construction) {
   const Model model = model_of({"unit", 5, sizes({40})}, {"other", 1, sizes({3, 5})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         std::array<std::size_t, 2> counted{};
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
           auto module =
-              zero::shard<Stage>(model, zero::mesh(comm, setup.replicas), sgd, setup.options);
+              shard(stage, model, zero::mesh(comm, setup.replicas), sgd, setup.options);
           module.initialize([](const auto&, std::size_t) { return 0.0F; });
           comm.barrier();
           const std::size_t before = allocations;
@@ -182,11 +183,11 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula) {
   const Model model = model_of({"unit", 4, sizes({37, 3}).frozen({1})}, {"wide", 1, sizes({200})},
                                {}, {"head", 1, {}, {"wide"}});
   for (const std::size_t ranks : {1, 2, 3, 4}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
-        Setup setup = Setup{}.on(ranks, replicas);
+        Setup setup = Setup{}.on(ranks, stage.replicas);
         if (ranks > 1) setup.options.norm = static_cast<double>(ranks - 1);  // 1, 2, 3
-        for (const auto& [held, sent] : on_ranks<Stage>(setup, model, sgd, [](auto& module) {
+        for (const auto& [held, sent] : on_ranks(stage, setup, model, sgd, [](auto& module) {
                bool as_predicted = true;
                for (const std::size_t micro_steps : {1, 3}) {
                  const zero::Traffic before = module.sent();
@@ -213,21 +214,21 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula) {
 
 BOOST_AUTO_TEST_CASE(a_module_lives_in_the_memory_of_the_caller) {
   const Model model = model_of({"unit", 3, sizes({37, 3}).frozen({1})}, {"wide", 1, sizes({200})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const Setup setup = Setup{}.on(2, replicas);
-      const std::size_t bytes = zero::bytes_needed<Stage>(model, 2, sgd, setup.options, replicas);
+      const Setup setup = Setup{}.on(2, stage.replicas);
+      const std::size_t bytes = zero::bytes_needed(stage.value, model, 2, sgd, setup.options, stage.replicas);
       const Block blocks[2] = {Block(bytes), Block(bytes)};
       std::vector<Outcome> outcomes(2);
       on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
         zero::ModuleOptions options = setup.options;
         options.memory = blocks[comm.rank()].span();
         for (int twice = 0; twice < 2; ++twice) {  // the memory can be used again
-          auto module = zero::shard<Stage>(model, zero::mesh(comm, replicas), sgd, options);
+          auto module = shard(stage, model, zero::mesh(comm, stage.replicas), sgd, options);
           outcomes[comm.rank()] = train(module, options.user_code, {.steps = 2, .micro_steps = 2});
         }
       });
-      const auto own = train<Stage>(setup, model, sgd, {.steps = 2, .micro_steps = 2});
+      const auto own = train(stage, setup, model, sgd, {.steps = 2, .micro_steps = 2});
       for (std::size_t r = 0; r < 2; ++r) {
         BOOST_TEST(same_bits(outcomes[r], own[r]));
         BOOST_TEST(blocks[r].intact());

@@ -75,11 +75,11 @@ BOOST_AUTO_TEST_CASE(every_stage_may_be_replicated_on_every_mesh) {
   const Plan plan{.steps = 2, .micro_steps = 2, .gradient = [](const Place& p) {
                     return static_cast<float>((p.micro_step + 1) * p.rank);
                   }};
-  const auto check = [&]<class Stage>(const char* stage, Shape mesh, const Mode& mode) {
+  const auto check = [&](const NamedStage& stage, Shape mesh, const Mode& mode) {
     BOOST_TEST_CONTEXT(stage << " on " << mesh << ", " << mode.name) {
       const float moved = 2 * 3 * static_cast<float>(mesh.ranks - 1) / 2;
       const Setup setup = Setup{}.in(mode).on(mesh.ranks, mesh.replicas);
-      for (const Outcome& rank : train<Stage>(setup, model, sgd, plan)) {
+      for (const Outcome& rank : train(stage, setup, model, sgd, plan)) {
         BOOST_TEST(all_are(rank.weights, -moved));
         BOOST_TEST(rank.gathered_bytes == 0U);
       }
@@ -88,10 +88,10 @@ BOOST_AUTO_TEST_CASE(every_stage_may_be_replicated_on_every_mesh) {
   const Shape meshes[] = {{1, 1}, {4, 1}, {4, 2}, {4, 4}, {6, 2}, {6, 3}, {8, 2}};
   for (const Shape mesh : meshes) {
     for (const Mode& mode : modes()) {
-      check.operator()<zero::HybridOf<zero::Ddp>>("stage 0", mesh, mode);
-      check.operator()<zero::HybridOf<zero::Zero1>>("stage 1", mesh, mode);
-      check.operator()<zero::HybridOf<zero::Zero2>>("stage 2", mesh, mode);
-      check.operator()<zero::Hybrid>("stage 3", mesh, mode);
+      check(named<zero::HybridOf<zero::Ddp>>("stage 0"), mesh, mode);
+      check(named<zero::HybridOf<zero::Zero1>>("stage 1"), mesh, mode);
+      check(named<zero::HybridOf<zero::Zero2>>("stage 2"), mesh, mode);
+      check(named<zero::Hybrid>("stage 3"), mesh, mode);
     }
   }
 }

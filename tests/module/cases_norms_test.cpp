@@ -29,13 +29,13 @@ struct KeepFirst {
 template <class F>
 void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
                 bool in_all_modes = false, double order = 2) {
-  for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(ranks, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       if (!in_all_modes && &mode != &modes()[0]) continue;
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        Setup setup = Setup{}.in(mode).on(ranks, replicas);
+        Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
         setup.options.norm = order;
-        const auto ranks_of = train<Stage>(setup, model, sgd, plan);
+        const auto ranks_of = train(stage, setup, model, sgd, plan);
         for (const Outcome& outcome : ranks_of) {
           f(outcome);
           for (std::size_t k = 0; k < outcome.steps.size(); ++k) {
@@ -208,11 +208,11 @@ BOOST_AUTO_TEST_CASE(stages_agree_bit_for_bit_when_they_clip_inexact_gradients) 
       Setup setup = Setup{}.on(ranks);
       setup.options.norm = order;
       const std::vector<Outcome> plain = train<zero::Ddp>(setup, model, sgd, plan);
-      for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
-        if (replicas != 1) return;
+      for_each_stage(ranks, [&](const NamedStage& stage) {
+        if (stage.replicas != 1) return;
         for (const Mode& mode : modes()) {
           BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-            const auto outcomes = train<Stage>(setup.in(mode, 17), model, sgd, plan);
+            const auto outcomes = train(stage, setup.in(mode, 17), model, sgd, plan);
             for (const Outcome& rank : outcomes) BOOST_TEST(same_bits(rank, plain[0]));
           }
         }

@@ -16,11 +16,11 @@ const zero::Sgd sgd{.learning_rate = 1};
 template <class F>
 void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
                 const zero::Sgd& optimizer = sgd) {
-  for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(ranks, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-        const Setup setup = Setup{}.in(mode, 3).on(ranks, replicas);
-        for (const Outcome& outcome : train<Stage>(setup, model, optimizer, plan)) {
+        const Setup setup = Setup{}.in(mode, 3).on(ranks, stage.replicas);
+        for (const Outcome& outcome : train(stage, setup, model, optimizer, plan)) {
           f(outcome);
           BOOST_TEST(outcome.gathered_bytes == 0U);
         }
@@ -45,11 +45,11 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_left_out_of_one_step_is_neither_moved_nor_ke
 // B58: not skipped in its scope, but never entered.
 BOOST_AUTO_TEST_CASE(a_unit_that_is_never_entered_is_neither_moved_nor_kept) {
   const Model model = model_of({"unit", 4, sizes({4})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode, 5).on(2, replicas);
-        const auto ranks = on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+        const Setup setup = Setup{}.in(mode, 5).on(2, stage.replicas);
+        const auto ranks = on_ranks(stage, setup, model, sgd, [&](auto& module) {
           Plan plan;
           for (const auto& units :
                {std::vector<std::size_t>{0, 1, 2, 3}, {0, 2}, {3}, {1}, {0, 1, 2, 3}}) {
@@ -80,12 +80,12 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_never_entered_is_neither_moved_nor_kept) {
 // B57
 BOOST_AUTO_TEST_CASE(ranks_that_run_different_units_all_get_an_error_that_names_the_unit) {
   const Model model = model_of({"A", 1, sizes({4})}, {"B", 1, sizes({4})}, {"C", 1, sizes({2})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Plan odd{.runs = [](const Place& p) { return p.unit != 1 || p.rank == 0; }};
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
-        const auto ranks = on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+        const auto ranks = on_ranks(stage, setup, model, sgd, [&](auto& module) {
           const std::string text = error_of([&] { (void)train(module, mode.user_code, odd); });
           // Nothing was updated, and the module goes on.
           return std::pair(text, train(module, mode.user_code, {}, false));
@@ -131,10 +131,10 @@ BOOST_AUTO_TEST_CASE(a_tensor_with_a_gradient_on_one_rank_counts_as_zero_on_the_
 BOOST_AUTO_TEST_CASE(no_gradient_counts_for_its_own_backward_only) {
   const Model model = model_of({"unit", 2, sizes({3})});
   const zero::Sgd decaying{.learning_rate = 1, .weight_decay = 1};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       const auto ranks =
-          on_ranks<Stage>(Setup{}.on(2, replicas), model, decaying, [](auto& module) {
+          on_ranks(stage, Setup{}.on(2, stage.replicas), model, decaying, [](auto& module) {
             module.initialize([](const auto&, std::size_t) { return 8.0F; });
             auto step = module.begin_step({.micro_steps = 2});
             for (std::size_t m = 0; m < 2; ++m) {
@@ -210,10 +210,10 @@ BOOST_AUTO_TEST_CASE(frozen_units_are_released_after_backward) {
 BOOST_AUTO_TEST_CASE(a_frozen_unit_may_run_forward_only) {
   const Model model =
       model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})}, {"head", 1, sizes({2})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const auto& weights :
-           on_ranks<Stage>(Setup{}.on(2, replicas), model, sgd, [](auto& module) {
+           on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [](auto& module) {
              for (int k = 0; k < 3; ++k) {
                auto step = module.begin_step({.micro_steps = 2});
                for (int m = 0; m < 2; ++m) {
@@ -298,10 +298,10 @@ BOOST_AUTO_TEST_CASE(units_of_empty_tensors_run_between_the_others) {
 
 BOOST_AUTO_TEST_CASE(a_model_without_tensors_runs) {
   const Model model = model_of({}, {}, {}, {"bare", 2, {}});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const auto& [outcome, text, held] :
-           on_ranks<Stage>(Setup{}.on(2, replicas), model, sgd, [](auto& module) {
+           on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [](auto& module) {
              const std::string unknown = error_of([&] { (void)module.counter("x"); });
              return std::tuple(train(module, zero::UserCode::on_caller, {}), unknown,
                                module.predicted_bytes_held() == module.bytes_held());

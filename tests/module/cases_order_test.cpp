@@ -19,11 +19,11 @@ float inexact(const Place& p) {
 // B68
 BOOST_AUTO_TEST_CASE(forward_in_step_k_sees_the_weights_after_k_steps) {
   const Model model = model_of({"unit", 4, sizes({3, 2})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
-        for (const Outcome& rank : train<Stage>(setup, model, sgd, {.steps = 10})) {
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+        for (const Outcome& rank : train(stage, setup, model, sgd, {.steps = 10})) {
           for (std::size_t k = 0; k < 10; ++k) {
             BOOST_TEST(all_are(rank.seen[k], -static_cast<float>(k)));
             BOOST_TEST(all_are(rank.seen_backward[k], -static_cast<float>(k)));
@@ -37,12 +37,12 @@ BOOST_AUTO_TEST_CASE(forward_in_step_k_sees_the_weights_after_k_steps) {
 // B70 B40
 BOOST_AUTO_TEST_CASE(evaluation_in_any_place_changes_no_bit_and_sees_the_newest_weights) {
   const Model model = model_of({"unit", 3, sizes({5, 2})}, {"last", 1, sizes({1})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto run = [&](bool evaluates) {
-          return on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+          return on_ranks(stage, setup, model, sgd, [&](auto& module) {
             std::size_t stale = 0;
             Plan plan{.steps = 4, .micro_steps = 2, .gradient = inexact};
             plan.before = [&](std::size_t k) {
@@ -73,8 +73,8 @@ BOOST_AUTO_TEST_CASE(evaluation_in_any_place_changes_no_bit_and_sees_the_newest_
 // B70: the first thing that happens is an evaluation.
 BOOST_AUTO_TEST_CASE(evaluation_before_the_first_step_sees_the_initial_weights) {
   const Model model = model_of({"unit", 3, sizes({5})});
-  for_each_stage(2, [&]<class Stage>(const char*, std::size_t replicas) {
-    for (const auto& seen : on_ranks<Stage>(Setup{}.on(2, replicas), model, sgd, [](auto& module) {
+  for_each_stage(2, [&](const NamedStage& stage) {
+    for (const auto& seen : on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [](auto& module) {
            module.initialize([](const auto&, std::size_t) { return 3.0F; });
            return evaluate(module, zero::UserCode::on_caller);
          })) {
@@ -89,12 +89,12 @@ BOOST_AUTO_TEST_CASE(evaluations_of_any_program_and_left_steps_change_no_bit) {
   zero::Program early = zero::evaluation(4), back = zero::evaluation(4);
   early.computes.resize(2);
   std::reverse(back.computes.begin(), back.computes.end());
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        Setup setup = Setup{}.in(mode).on(2, replicas);
+        Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto run = [&](bool evaluates) {
-          return on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+          return on_ranks(stage, setup, model, sgd, [&](auto& module) {
             std::vector<std::string> wrong;
             const auto sees = [&](const zero::Program& program, const char* name) {
               std::vector<float> seen, expected;
@@ -152,15 +152,15 @@ BOOST_AUTO_TEST_CASE(evaluations_of_any_program_and_left_steps_change_no_bit) {
 // B71
 BOOST_AUTO_TEST_CASE(two_modules_share_a_communicator) {
   const Model model = model_of({"unit", 3, sizes({5})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         std::vector<std::vector<float>> p(2), q(2);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
           const auto mesh = zero::mesh(comm, setup.replicas);
-          auto trained = zero::shard<Stage>(model, mesh, sgd, setup.options);
-          auto reference = zero::shard<Stage>(model, mesh, sgd, setup.options);
+          auto trained = shard(stage, model, mesh, sgd, setup.options);
+          auto reference = shard(stage, model, mesh, sgd, setup.options);
           reference.initialize([](const auto&, std::size_t) { return 9.0F; });
           (void)train(trained, mode.user_code, {.steps = 2});
           q[comm.rank()] = evaluate(reference, mode.user_code);
@@ -178,16 +178,16 @@ BOOST_AUTO_TEST_CASE(two_modules_share_a_communicator) {
 // B70: another module is evaluated in the middle of a step, as a teacher is.
 BOOST_AUTO_TEST_CASE(another_module_may_be_evaluated_within_a_step) {
   const Model model = model_of({"unit", 3, sizes({5})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[3], modes()[4]}) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(2, replicas);
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         std::vector<std::vector<float>> p(2);
         std::vector<std::size_t> wrong(2);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
           const auto mesh = zero::mesh(comm, setup.replicas);
-          auto student = zero::shard<Stage>(model, mesh, sgd, setup.options);
-          auto teacher = zero::shard<Stage>(model, mesh, sgd, setup.options);
+          auto student = shard(stage, model, mesh, sgd, setup.options);
+          auto teacher = shard(stage, model, mesh, sgd, setup.options);
           teacher.initialize([](const auto&, std::size_t) { return 9.0F; });
           const auto ask = [&] {
             wrong[comm.rank()] += !all_are(evaluate(teacher, mode.user_code), 9);
@@ -218,10 +218,10 @@ BOOST_AUTO_TEST_CASE(another_module_may_be_evaluated_within_a_step) {
 // Every wrong order is one sentence, and the step goes on as if it had not been tried.
 BOOST_AUTO_TEST_CASE(units_in_a_wrong_order_are_refused_and_the_step_goes_on) {
   const Model model = model_of({"unit", 3, sizes({4})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[2]}) {
-      const Setup setup = Setup{}.in(mode).on(2, replicas);
-      for (const auto& [texts, weights] : on_ranks<Stage>(setup, model, sgd, [](auto& module) {
+      const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+      for (const auto& [texts, weights] : on_ranks(stage, setup, model, sgd, [](auto& module) {
              std::vector<std::string> said;
              auto step = module.begin_step({.micro_steps = 2});
              const auto refused = [&](auto call) {

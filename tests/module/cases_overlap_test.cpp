@@ -85,14 +85,13 @@ struct WatchedOutcome {
   Outcome outcome;
   std::vector<std::string> lines;
 };
-template <class Stage>
-std::vector<WatchedOutcome> train_watched(const Setup& setup, const Model& model, const Plan& plan,
+std::vector<WatchedOutcome> train_watched(const NamedStage& stage, const Setup& setup, const Model& model, const Plan& plan,
                                           std::chrono::microseconds delay) {
   std::vector<WatchedOutcome> all(setup.ranks);
   on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
     const auto log = std::make_shared<Watched::Log>();
     log->delay = delay;
-    auto module = zero::shard<Stage>(model, zero::mesh(Watched(comm, log), setup.replicas), sgd,
+    auto module = shard(stage, model, zero::mesh(Watched(comm, log), setup.replicas), sgd,
                                      setup.options);
     all[comm.rank()].outcome = train(module, setup.options.user_code, plan);
     all[comm.rank()].lines = log->lines;
@@ -113,7 +112,7 @@ BOOST_AUTO_TEST_CASE(all_ranks_issue_the_same_collectives_in_the_same_order_in_e
     const std::vector<char> shifts_addresses(static_cast<std::size_t>(run) * 4097);
     const Setup setup = Setup{}.in(mode, static_cast<std::uint64_t>(run)).on(2);
     const auto ranks =
-        train_watched<zero::Zero3>(setup, model, {.steps = 3}, std::chrono::microseconds(0));
+        train_watched(named<zero::Zero3>("3"), setup, model, {.steps = 3}, std::chrono::microseconds(0));
     if (first.empty()) first = ranks[0].lines;
     for (const WatchedOutcome& rank : ranks) BOOST_TEST(rank.lines == first);
   }
@@ -126,12 +125,12 @@ BOOST_AUTO_TEST_CASE(a_slow_transport_loses_no_gradient) {
   const Plan plan{.steps = 2, .micro_steps = 3, .gradient = [](const Place& p) {
                     return static_cast<float>((p.unit + 1) * (p.micro_step + 1));
                   }};
-  const auto check = [&]<class Stage>(const char* stage, std::size_t replicas) {
+  const auto check = [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[2], modes()[4]}) {
       for (const auto delay : {std::chrono::microseconds(0), std::chrono::microseconds(1000)}) {
         BOOST_TEST_CONTEXT(stage << ", " << mode.name << ", " << delay.count() << " us") {
-          const Setup setup = Setup{}.in(mode).on(2, replicas);
-          for (const auto& rank : train_watched<Stage>(setup, model, plan, delay)) {
+          const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+          for (const auto& rank : train_watched(stage, setup, model, plan, delay)) {
             for (std::size_t i = 0; i < rank.outcome.weights.size(); ++i) {
               BOOST_TEST(rank.outcome.weights[i] == -12 * static_cast<float>(i / 9 + 1));
             }
@@ -142,9 +141,9 @@ BOOST_AUTO_TEST_CASE(a_slow_transport_loses_no_gradient) {
   };
   using OneSlot =
       zero::Stage<zero::ShardOptimizer<>, zero::ShardGrads<zero::GradsOptions{.slots = 1}>>;
-  check.operator()<OneSlot>("stage 2 with one slot", 1);
-  check.operator()<zero::Zero3>("stage 3", 1);
-  check.operator()<zero::Hybrid>("hybrid", 2);
+  check(named<OneSlot>("stage 2 with one slot"));
+  check(named<zero::Zero3>("stage 3"));
+  check(named<zero::Hybrid>("hybrid", 2));
 }
 
 // B74
@@ -154,20 +153,19 @@ BOOST_AUTO_TEST_CASE(slots_and_prefetch_change_no_bit) {
   const Model model = model_of({"unit", 5, sizes({9, 2})}, {"last", 1, sizes({33})});
   const Plan plan{.steps = 5, .micro_steps = 2, .gradient = inexact, .finish = {.max_norm = 1}};
   const Outcome plain = train<zero::Zero1>(Setup{}.on(2), model, sgd, plan)[0];
-  const auto check = [&]<class StageType>(const char* stage) {
+  const auto check = [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        for (const Outcome& rank : train<StageType>(Setup{}.in(mode, 7).on(2), model, sgd, plan)) {
+        for (const Outcome& rank : train(stage, Setup{}.in(mode, 7).on(2), model, sgd, plan)) {
           BOOST_TEST(same_bits(rank, plain));
         }
       }
     }
   };
-  check.operator()<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 3}>>>("three slots");
-  check.operator()<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1}>,
+  check(named<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 3}>>>("three slots"));
+  check(named<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1}>,
                          ShardParams<ParamsOptions{
-                             .forward_prefetch = 0, .backward_prefetch = 0, .keep_at_turn = 0}>>>(
-      "no prefetch");
+                             .forward_prefetch = 0, .backward_prefetch = 0, .keep_at_turn = 0}>>>("no prefetch"));
   check.operator()<
       Stage<ShardOptimizer<>, ShardGrads<>,
             ShardParams<ParamsOptions{

@@ -15,21 +15,21 @@ const zero::Sgd sgd{.learning_rate = 1};
 
 template <class T, class F>
 void everywhere(const Model& model, const zero::Sgd& optimizer, const Plan& plan, F f) {
-  const auto check = [&]<class Stage>(const char* stage, std::size_t replicas) {
+  const auto check = [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
-        const Setup setup = Setup{}.in(mode).on(4, replicas);
-        for (const Outcome& rank : train<Stage, T>(setup, model, optimizer, plan)) f(rank);
+        const Setup setup = Setup{}.in(mode).on(4, stage.replicas);
+        for (const Outcome& rank : train<T>(stage, setup, model, optimizer, plan)) f(rank);
       }
     }
   };
-  check.template operator()<zero::Ddp>("stage 0", 1);
-  check.template operator()<zero::Zero1>("stage 1", 1);
+  check(named<zero::Ddp>("stage 0", 1));
+  check(named<zero::Zero1>("stage 1", 1));
   if constexpr (std::is_same_v<T, zero::bf16>) {
-    check.template operator()<zero::Zero2>("stage 2", 1);
-    check.template operator()<zero::Hybrid>("hybrid", 2);
+    check(named<zero::Zero2>("stage 2", 1));
+    check(named<zero::Hybrid>("hybrid", 2));
   }
-  check.template operator()<zero::Zero3>("stage 3", 1);
+  check(named<zero::Zero3>("stage 3", 1));
 }
 
 // B64
@@ -48,17 +48,17 @@ BOOST_AUTO_TEST_CASE(a_thousand_micro_steps_of_one_are_a_thousand) {
   setup.options.max_micro_steps = 1000;
   const Model model = model_of({"unit", 2, sizes({3, 2})});
   const Plan plan{.micro_steps = 1000};
-  const auto check = [&]<class Stage>(std::size_t ranks, const Mode& mode) {
+  const auto check = [&](const NamedStage& stage, std::size_t ranks, const Mode& mode) {
     for (const Outcome& rank :
-         train<Stage, zero::bf16>(setup.in(mode).on(ranks), model, sgd, plan)) {
+         train<zero::bf16>(stage, setup.in(mode).on(ranks), model, sgd, plan)) {
       BOOST_TEST(all_are(rank.weights, -1000));
     }
   };
   for (const Mode& mode : {modes()[0], modes()[2], modes()[4]}) {
     for (const std::size_t ranks : {1, 2}) {
-      check.operator()<zero::Ddp>(ranks, mode);
-      check.operator()<zero::Zero2>(ranks, mode);
-      check.operator()<zero::Zero3>(ranks, mode);
+      check(named<zero::Ddp>(""), ranks, mode);
+      check(named<zero::Zero2>(""), ranks, mode);
+      check(named<zero::Zero3>(""), ranks, mode);
     }
   }
 }
@@ -94,9 +94,9 @@ BOOST_AUTO_TEST_CASE(steps_below_the_resolution_of_the_weights_are_not_lost) {
 // Writing weights through the API refreshes masters and compute weights, of frozen tensors too.
 BOOST_AUTO_TEST_CASE(written_weights_reach_the_masters_and_the_compute_weights) {
   const Model model = model_of({"unit", 2, sizes({5, 3}).frozen({1})});
-  const auto check = [&]<class Stage>(std::size_t replicas) {
+  const auto check = [&](const NamedStage& stage) {
     const auto ranks =
-        on_ranks<Stage, zero::bf16>(Setup{}.on(4, replicas), model, sgd, [](auto& module) {
+        on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model, sgd, [](auto& module) {
           const float exact = 1 + 0x1p-20F;  // not a bf16
           const std::vector<float> five(5, exact), three(3, 2);
           module.write_weights("unit.1.a", five);
@@ -111,10 +111,10 @@ BOOST_AUTO_TEST_CASE(written_weights_reach_the_masters_and_the_compute_weights) 
       BOOST_TEST(all_are(kept, 1 + 0x1p-20F));
     }
   };
-  check.operator()<zero::Ddp>(1);
-  check.operator()<zero::Zero1>(1);
-  check.operator()<zero::Zero3>(1);
-  check.operator()<zero::Hybrid>(2);
+  check(named<zero::Ddp>("", 1));
+  check(named<zero::Zero1>("", 1));
+  check(named<zero::Zero3>("", 1));
+  check(named<zero::Hybrid>("", 2));
 }
 
 // B26
@@ -130,8 +130,8 @@ BOOST_AUTO_TEST_CASE(squares_beyond_the_type_of_the_weights_make_no_infinite_nor
 // B50
 BOOST_AUTO_TEST_CASE(every_tensor_that_a_unit_shows_is_aligned_to_sixteen_bytes) {
   const Model model = model_of({"unit", 3, sizes({1, 7, 5, 64})});
-  const auto check = [&]<class Stage, class T>(std::size_t ranks, std::size_t replicas) {
-    const auto ok = on_ranks<Stage, T>(Setup{}.on(ranks, replicas), model, sgd, [](auto& module) {
+  const auto check = [&]<class T>(T, const NamedStage& stage, std::size_t ranks) {
+    const auto ok = on_ranks<T>(stage, Setup{}.on(ranks, stage.replicas), model, sgd, [](auto& module) {
       std::size_t aligned = 0;
       const auto count = [&](const auto& view) {
         for (std::size_t t = 0; t < most_tensors; ++t) {
@@ -151,12 +151,12 @@ BOOST_AUTO_TEST_CASE(every_tensor_that_a_unit_shows_is_aligned_to_sixteen_bytes)
     for (const bool rank : ok) BOOST_TEST(rank);
   };
   for (const std::size_t ranks : {1, 2, 3}) {
-    check.operator()<zero::Ddp, zero::bf16>(ranks, 1);
-    check.operator()<zero::Zero1, zero::bf16>(ranks, 1);
-    check.operator()<zero::Zero3, zero::bf16>(ranks, 1);
-    check.operator()<zero::Zero3, zero::fp16>(ranks, 1);
+    check(zero::bf16{}, named<zero::Ddp>("", 1), ranks);
+    check(zero::bf16{}, named<zero::Zero1>("", 1), ranks);
+    check(zero::bf16{}, named<zero::Zero3>("", 1), ranks);
+    check(zero::fp16{}, named<zero::Zero3>("", 1), ranks);
   }
-  check.operator()<zero::Hybrid, zero::bf16>(4, 2);
+  check(zero::bf16{}, named<zero::Hybrid>("", 2), 4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -19,14 +19,14 @@ float rank_and_one(const Place& p) { return static_cast<float>(p.rank + 1); }
 // slots.
 BOOST_AUTO_TEST_CASE(padding_that_is_not_a_number_changes_nothing) {
   const Model model = model_of({"unit", 1, sizes({1, 7, 5})});
-  for_each_stage(3, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(3, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
       for (const bool poison : {true, false}) {
         BOOST_TEST_CONTEXT(stage << ", " << mode.name << (poison ? ", poison" : "")) {
-          Setup setup = Setup{}.in(mode).on(3, replicas);
+          Setup setup = Setup{}.in(mode).on(3, stage.replicas);
           setup.options.poison = poison;
           const Plan plan{.steps = 2, .gradient = rank_and_one};
-          for (const Outcome& rank : train<Stage>(setup, model, sgd, plan)) {
+          for (const Outcome& rank : train(stage, setup, model, sgd, plan)) {
             BOOST_TEST(all_are(rank.weights, -6));  // 2, then with momentum 4
             BOOST_TEST(rank.weights.size() == 13U);
             BOOST_TEST(rank.steps[0].norm == std::sqrt(13 * 4.0));
@@ -48,9 +48,9 @@ BOOST_AUTO_TEST_CASE(any_sizes_train_on_any_number_of_ranks) {
       const Model model = model_of({"first", 2, config}, {"last", 1, sizes({2, 3})});
       const Plan plan{.steps = 2, .micro_steps = 2, .gradient = rank_and_one};
       const float moved = 3 * static_cast<float>(ranks + 1);
-      for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+      for_each_stage(ranks, [&](const NamedStage& stage) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
-          for (const Outcome& rank : train<Stage>(Setup{}.on(ranks, replicas), model, sgd, plan)) {
+          for (const Outcome& rank : train(stage, Setup{}.on(ranks, stage.replicas), model, sgd, plan)) {
             BOOST_TEST(all_are(rank.weights, -moved));
           }
         }
@@ -80,11 +80,11 @@ BOOST_AUTO_TEST_CASE(every_element_is_shown_where_it_belongs) {
                   .gradient = [](const Place&) { return 0.0F; },
                   .initial = value};
   for (const std::size_t ranks : {1, 3, 4, 8}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       for (const Mode& mode : modes()) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << ", " << mode.name) {
-          const Setup setup = Setup{}.in(mode, ranks).on(ranks, replicas);
-          for (const Outcome& rank : train<Stage>(setup, model, sgd, plan)) {
+          const Setup setup = Setup{}.in(mode, ranks).on(ranks, stage.replicas);
+          for (const Outcome& rank : train(stage, setup, model, sgd, plan)) {
             BOOST_TEST(same_bits(rank.weights, expected));
             for (const auto& seen : rank.seen) BOOST_TEST(same_bits(seen, expected));
             BOOST_TEST(rank.seen_backward[3].size() == expected.size());
@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE(a_gradient_of_each_element_moves_that_element) {
     return static_cast<float>((p.rank + 1) * (1 + p.element + 20 * p.tensor + 100 * p.unit));
   };
   for (const std::size_t ranks : {1, 3, 8}) {
-    for_each_stage(ranks, [&]<class Stage>(const char* stage, std::size_t replicas) {
+    for_each_stage(ranks, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
         for (const Outcome& rank :
-             train<Stage>(Setup{}.on(ranks, replicas), model, sgd, {.gradient = gradient})) {
+             train(stage, Setup{}.on(ranks, stage.replicas), model, sgd, {.gradient = gradient})) {
           std::vector<float> expected;
           const std::size_t count[] = {6, 1, 3, 11};
           for (std::size_t unit = 0; unit < 3; ++unit) {
@@ -125,9 +125,9 @@ BOOST_AUTO_TEST_CASE(a_gradient_of_each_element_moves_that_element) {
 // B46
 BOOST_AUTO_TEST_CASE(a_tensor_without_elements_is_read_and_written_as_such) {
   const Model model = model_of({"unit", 1, sizes({0, 2})});
-  for_each_stage(4, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto owned = on_ranks<Stage>(Setup{}.on(4, replicas), model, sgd, [](auto& module) {
+      const auto owned = on_ranks(stage, Setup{}.on(4, stage.replicas), model, sgd, [](auto& module) {
         module.write_weights("unit.a", std::span<const float>());
         module.read_weights("unit.a", std::span<float>());
         module.read_state("unit.a", 0, std::span<float>());

@@ -16,10 +16,10 @@ const Model& four_units() {
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
-  const auto check = [&]<class Stage>(const char* stage, std::size_t replicas) {
+  const auto check = [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
-      const Setup setup = Setup{}.in(mode).on(2, replicas);
-      const auto ranks = on_ranks<Stage>(setup, four_units(), sgd, [&](auto& module) {
+      const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+      const auto ranks = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
         std::vector<std::pair<std::string, std::string>>
             said;  // what was expected in the text, the text
         const auto expect = [&](const char* part, auto call) {

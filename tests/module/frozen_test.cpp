@@ -44,11 +44,11 @@ Outcome go_on(Module& module, zero::UserCode where, std::size_t first, std::size
 // run thaws it at the start of its step 4 with all other state the same: it is a fresh tensor.
 BOOST_AUTO_TEST_CASE(a_unit_that_is_frozen_for_three_steps_and_thawed_begins_anew) {
   std::vector<std::vector<float>> ends;
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
-      Setup setup = Setup{}.in(mode).on(2, replicas);
+      Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       for (const auto& [wrong, weights, moments] :
-           on_ranks<Stage>(setup, three_units(), momentum, [&](auto& module) {
+           on_ranks(stage, setup, three_units(), momentum, [&](auto& module) {
              std::vector<std::string> wrong;
              const auto expect = [&](bool ok, const char* what) {
                if (!ok) wrong.emplace_back(what);
@@ -100,9 +100,9 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_frozen_for_three_steps_and_thawed_begins_ane
 // B53, B56: everything but the head; then everything.
 BOOST_AUTO_TEST_CASE(a_trunk_may_be_frozen_and_thawed_at_any_time) {
   std::vector<std::vector<float>> ends;
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const auto& [weights, untouched] :
-         on_ranks<Stage>(Setup{}.on(2, replicas), three_units(), momentum, [&](auto& module) {
+         on_ranks(stage, Setup{}.on(2, stage.replicas), three_units(), momentum, [&](auto& module) {
            const auto where = zero::UserCode::on_caller;
            (void)go_on(module, where, 0, 2);
            module.set_frozen("unit.0.*", true);
@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(a_trunk_may_be_frozen_and_thawed_at_any_time) {
 // B55: a frozen tensor costs neither gradient nor state.
 BOOST_AUTO_TEST_CASE(a_few_trained_elements_beside_many_frozen_ones_cost_little) {
   const Model model = model_of({"unit", 1, sizes({100'000, 10}).frozen({0})});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    for (const auto& held : on_ranks<Stage>(Setup{}.on(2, replicas), model, zero::AdamW{},
+  for_each_stage(2, [&](const NamedStage& stage) {
+    for (const auto& held : on_ranks(stage, Setup{}.on(2, stage.replicas), model, zero::AdamW{},
                                             [](auto& module) { return module.bytes_held(); })) {
       BOOST_TEST(held.gradients + held.optimizer <= 1024U, stage);
     }

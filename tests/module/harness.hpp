@@ -146,16 +146,35 @@ struct Setup {
   }
 };
 
-/// Calls f.operator()<Stage>(name, replicas) for each named stage that `ranks` ranks can form.
+/// A stage that is chosen at run time, so that what a test does in it is compiled once.
+struct NamedStage {
+  const char* name;
+  zero::StageValue value;
+  std::size_t replicas = 1;
+
+  friend std::ostream& operator<<(std::ostream& out, const NamedStage& stage) {
+    return out << stage.name;
+  }
+};
+template <class StageType>
+NamedStage named(const char* name, std::size_t replicas = 1) {
+  static_assert(zero::proven<StageType>);
+  return {name, zero::stage_value<StageType>, replicas};
+}
+
+/// The named stages that `ranks` ranks can form.
+inline std::vector<NamedStage> stages(std::size_t ranks) {
+  std::vector<NamedStage> all{named<zero::Ddp>("stage 0"), named<zero::Zero1>("stage 1"),
+                              named<zero::Zero2>("stage 2"), named<zero::Zero3>("stage 3")};
+  if (ranks % 2 == 0) {
+    all.push_back(named<zero::Hybrid>("hybrid", 2));
+    all.push_back(named<zero::Hpz>("hpz", 2));
+  }
+  return all;
+}
 template <class F>
 void for_each_stage(std::size_t ranks, F f) {
-  f.template operator()<zero::Ddp>("stage 0", std::size_t{1});
-  f.template operator()<zero::Zero1>("stage 1", std::size_t{1});
-  f.template operator()<zero::Zero2>("stage 2", std::size_t{1});
-  f.template operator()<zero::Zero3>("stage 3", std::size_t{1});
-  if (ranks % 2 != 0) return;
-  f.template operator()<zero::Hybrid>("hybrid", std::size_t{2});
-  f.template operator()<zero::Hpz>("hpz", std::size_t{2});
+  for (const NamedStage& stage : stages(ranks)) f(stage);
 }
 
 /// zero::run_threads, compiled once for all tests of a program.
@@ -182,49 +201,36 @@ inline zero::Mesh<zero::ThreadCommunicator> mesh_of(const Setup& setup,
   return mesh;
 }
 
+/// A module in a stage that is chosen at run time, as zero::shard makes one.
+template <class T = float, class ModelType, class Comm, class Optimizer>
+auto shard(const NamedStage& stage, const ModelType& model, const zero::Mesh<Comm>& mesh,
+           const Optimizer& optimizer, const zero::ModuleOptions& options = {},
+           const zero::Precision& types = zero::precision_of<T>) {
+  return zero::Module<ModelType, zero::detail::optimizer_of<Optimizer>, Comm, T>(
+      stage.value, model, mesh, optimizer, options, types);
+}
+
 /// Runs body(module) on each rank and returns what it returns, by rank. The first error is thrown.
-template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
-auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
-  // The type without the stage, so that what is done with it is compiled once.
-  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
+template <class T = float, class ModelType, class Optimizer, class Body>
+auto on_ranks(const NamedStage& stage, const Setup& setup, const ModelType& model,
+              const Optimizer& optimizer, Body body,
+              const zero::Precision& types = zero::precision_of<T>) {
+  using Module = decltype(shard<T>(stage, model, std::declval<zero::Mesh<zero::ThreadCommunicator>>(),
+                                   optimizer));
   // Ranks write side by side: not into the bits of a std::vector<bool>.
   using Result = std::invoke_result_t<Body&, Module&>;
   std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(
       setup.threads());
   on_threads(setup.threads(), setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
-    auto sharded = zero::shard<StageType, T>(model, mesh_of(setup, comm), optimizer, setup.options);
-    Module& module = sharded;
+    Module module = shard<T>(stage, model, mesh_of(setup, comm), optimizer, setup.options, types);
     results[comm.rank()] = body(module);
   });
   return results;
 }
-
-/// A stage that is chosen at run time.
-struct NamedStage {
-  const char* name;
-  zero::StageValue value;
-  std::size_t replicas = 1;
-};
-/// The named stages that `ranks` ranks can form.
-inline std::vector<NamedStage> stages(std::size_t ranks) {
-  std::vector<NamedStage> all;
-  for_each_stage(ranks, [&]<class StageType>(const char* name, std::size_t replicas) {
-    all.push_back({name, zero::stage_value<StageType>, replicas});
-  });
-  return all;
-}
-/// The same for stages and types that are chosen at run time.
-template <class T, class ModelType, class Optimizer, class Body>
-auto on_ranks(const Setup& setup, const NamedStage& stage, const zero::Precision& types,
-              const ModelType& model, const Optimizer& optimizer, Body body) {
-  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
-  std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
-  on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
-    Module module(stage.value, model, zero::mesh(comm, stage.replicas), optimizer, setup.options,
-                  types);
-    results[comm.rank()] = body(module);
-  });
-  return results;
+/// The same in a stage of the test's own.
+template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
+auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
+  return on_ranks<T>(named<StageType>("its own"), setup, model, optimizer, body);
 }
 
 /// The text of what `f` throws, with the name of its type in front; empty if it throws nothing.
@@ -437,12 +443,17 @@ Outcome train(Module& module, zero::UserCode where, const Plan& plan, bool initi
 }
 
 /// The same on rank threads, from the beginning; outcomes by rank.
+template <class T = float, class ModelType, class Optimizer>
+std::vector<Outcome> train(const NamedStage& stage, const Setup& setup, const ModelType& model,
+                           const Optimizer& optimizer, const Plan& plan) {
+  return on_ranks<T>(stage, setup, model, optimizer, [&](auto& module) {
+    return train(module, setup.options.user_code, plan);
+  });
+}
 template <class StageType, class T = float, class ModelType, class Optimizer>
 std::vector<Outcome> train(const Setup& setup, const ModelType& model, const Optimizer& optimizer,
                            const Plan& plan) {
-  return on_ranks<StageType, T>(setup, model, optimizer, [&](auto& module) {
-    return train(module, setup.options.user_code, plan);
-  });
+  return train<T>(named<StageType>("its own"), setup, model, optimizer, plan);
 }
 
 /// What forward of one unit sees now, in an evaluation. Ranks call it alike.

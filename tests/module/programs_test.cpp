@@ -197,12 +197,12 @@ BOOST_AUTO_TEST_CASE(every_program_trains_as_a_loop_without_shards_does) {
     programs.push_back(c.program);
     expected.push_back(unsharded(c, 2, 3));
   }
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
-      Setup setup = Setup{}.in(mode).on(2, replicas);
+      Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       setup.options.programs = programs;
       for (const auto& [weights, bytes, allocated] :
-           on_ranks<Stage>(setup, five_units(), sgd, [&](auto& module) {
+           on_ranks(stage, setup, five_units(), sgd, [&](auto& module) {
              std::vector<std::vector<float>> ends;
              std::size_t gathered = 0;
              for (const Case& c : all) {
@@ -260,11 +260,11 @@ BOOST_AUTO_TEST_CASE(orders_with_the_same_mathematics_give_the_same_bits) {
   const std::vector<Program> programs{zero::training(units, 3), forwards_first(units, 3),
                                       interleaved(units, 3), rotated(units, 3),
                                       zero::recomputing(units, 3, 2)};
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
-      Setup setup = Setup{}.in(mode).on(2, replicas);
+      Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       setup.options.programs = programs;
-      for (const auto& outcomes : on_ranks<Stage>(setup, five_units(), sgd, [&](auto& module) {
+      for (const auto& outcomes : on_ranks(stage, setup, five_units(), sgd, [&](auto& module) {
              std::vector<Outcome> ends;
              ends.push_back(train_program(module, mode.user_code, nullptr, 3).first);
              for (const Program& program : programs) {
@@ -320,9 +320,9 @@ BOOST_AUTO_TEST_CASE(recomputation_gathers_a_unit_once_for_each_compute_that_is_
 
 // B75: a unit that recomputes within its own backward needs no more than one gather for both.
 BOOST_AUTO_TEST_CASE(recomputation_within_a_backward_scope_gathers_nothing) {
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const auto& [first, second, right] :
-         on_ranks<Stage>(Setup{}.on(2, replicas), five_units(), sgd, [](auto& module) {
+         on_ranks(stage, Setup{}.on(2, stage.replicas), five_units(), sgd, [](auto& module) {
            std::uint64_t sent[2] = {};
            bool right = true;
            for (const bool recomputes : {false, true}) {
@@ -437,11 +437,11 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_programs_learn_which_compute_differs) 
     return made;
   }();
   const Program whole = zero::evaluation(units);
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : modes()) {
-      const Setup setup = Setup{}.in(mode).on(2, replicas);
+      const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       for (const auto& [step, pass, weights] :
-           on_ranks<Stage>(setup, five_units(), sgd, [&](auto& module) {
+           on_ranks(stage, setup, five_units(), sgd, [&](auto& module) {
              const std::size_t rank = module.mesh().world.rank();
              const auto in_step =
                  error_of([&] { (void)module.begin_step({.program = &orders[rank]}); });
@@ -465,17 +465,17 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_programs_learn_which_compute_differs) 
 
 BOOST_AUTO_TEST_CASE(a_rank_that_alone_follows_a_program_is_an_error_on_all) {
   const Program program = rotated(units, 1);
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
+  for_each_stage(2, [&](const NamedStage& stage) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[5]}) {
-      const Setup setup = Setup{}.in(mode).on(2, replicas);
+      const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       std::vector<std::string> texts(2);
-      // With replicas the ranks wait for each other on different communicators.
+      // With stage.replicas the ranks wait for each other on different communicators.
       on_threads(
           2, std::chrono::milliseconds(replicas == 1 ? 10'000 : 500),
           [&](zero::ThreadCommunicator& comm) {
             texts[comm.rank()] = error_of([&] {
               auto module =
-                  zero::shard<Stage>(five_units(), zero::mesh(comm, replicas), sgd, setup.options);
+                  shard(stage, five_units(), zero::mesh(comm, stage.replicas), sgd, setup.options);
               (void)train_program(module, mode.user_code, comm.rank() == 0 ? &program : nullptr, 1);
             });
           });

@@ -28,9 +28,8 @@ struct Seen {
   bool held = false, sent = false;
   std::vector<std::size_t> gathers;  // [group]
 };
-template <class Stage>
-std::vector<Seen> seen_in(const Setup& setup, const Model& model) {
-  return on_ranks<Stage>(setup, model, sgd, [&](auto& module) {
+std::vector<Seen> seen_in(const NamedStage& stage, const Setup& setup, const Model& model) {
+  return on_ranks(stage, setup, model, sgd, [&](auto& module) {
     Seen seen;
     Plan plan{.steps = 3, .micro_steps = 2, .gradient = inexact};
     plan.finish.max_norm = 3;
@@ -56,12 +55,12 @@ std::vector<Seen> seen_in(const Setup& setup, const Model& model) {
 
 BOOST_AUTO_TEST_CASE(small_groups_stay_whole_with_the_same_bits_and_the_predicted_bytes) {
   const Model model = sizes_around_the_threshold();
-  const auto check = [&]<class Kept, class Plain>(std::size_t replicas) {
+  const auto check = [&](const NamedStage& with_kept, const NamedStage& without) {
     for (const Mode& mode : modes()) {
-      const Setup setup = Setup{}.in(mode).on(4, replicas);
-      const auto kept = seen_in<Kept>(setup, model), plain = seen_in<Plain>(setup, model);
+      const Setup setup = Setup{}.in(mode).on(4, without.replicas);
+      const auto kept = seen_in(with_kept, setup, model), plain = seen_in(without, setup, model);
       for (std::size_t r = 0; r < 4; ++r) {
-        BOOST_TEST_CONTEXT(mode.name << ", " << replicas << " replicas") {
+        BOOST_TEST_CONTEXT(mode.name << ", " << without) {
           BOOST_TEST(same_bits(kept[r].outcome, plain[r].outcome));
           BOOST_TEST(kept[r].held);
           BOOST_TEST(kept[r].sent);
@@ -72,18 +71,18 @@ BOOST_AUTO_TEST_CASE(small_groups_stay_whole_with_the_same_bits_and_the_predicte
       }
     }
   };
-  check.operator()<KeepSmall, zero::Zero3>(1);
-  check.operator()<zero::HybridOf<KeepSmall>, zero::Hybrid>(2);
+  check(named<KeepSmall>("kept"), named<zero::Zero3>("stage 3"));
+  check(named<zero::HybridOf<KeepSmall>>("kept", 2), named<zero::Hybrid>("hybrid", 2));
 }
 
 BOOST_AUTO_TEST_CASE(a_unit_that_stays_whole_by_name_does_so_in_every_stage) {
   const Model model = model_of({"embed", 1, sizes({40}), {}, true}, {"block", 2, sizes({5, 2})},
                                {"head", 1, sizes({3}), {"embed"}});
-  for_each_stage(2, [&]<class Stage>(const char* stage, std::size_t replicas) {
-    for (const Seen& seen : seen_in<Stage>(Setup{}.on(2, replicas), model)) {
+  for_each_stage(2, [&](const NamedStage& stage) {
+    for (const Seen& seen : seen_in(stage, Setup{}.on(2, stage.replicas), model)) {
       BOOST_TEST(seen.held, stage);
       BOOST_TEST(seen.sent, stage);
-      BOOST_TEST(seen.gathers[0] == (Stage::traits.shards_optimizer ? 1U : 0U), stage);
+      BOOST_TEST(seen.gathers[0] == (stage.value.traits.shards_optimizer ? 1U : 0U), stage);
     }
   });
 }
