@@ -16,6 +16,7 @@
 #include <zero/module/sharded_module.hpp>
 #include <zero/module/sharded_tensor.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/adamw_8bit.hpp>
 #include <zero/optim/ema.hpp>
 #include <zero/optim/groups.hpp>
 #include <zero/optim/lion.hpp>

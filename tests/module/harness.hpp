@@ -186,7 +186,8 @@ inline zero::Mesh<zero::ThreadCommunicator> mesh_of(const Setup& setup,
 template <class StageType, class T = float, class ModelType, class Optimizer, class Body>
 auto on_ranks(const Setup& setup, const ModelType& model, const Optimizer& optimizer, Body body) {
   // The type without the stage, so that what is done with it is compiled once.
-  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
+  using Module =
+      zero::Module<ModelType, zero::detail::optimizer_of<Optimizer>, zero::ThreadCommunicator, T>;
   // Ranks write side by side: not into the bits of a std::vector<bool>.
   using Result = std::invoke_result_t<Body&, Module&>;
   std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(
@@ -217,7 +218,8 @@ inline std::vector<NamedStage> stages(std::size_t ranks) {
 template <class T, class ModelType, class Optimizer, class Body>
 auto on_ranks(const Setup& setup, const NamedStage& stage, const zero::Precision& types,
               const ModelType& model, const Optimizer& optimizer, Body body) {
-  using Module = zero::Module<ModelType, Optimizer, zero::ThreadCommunicator, T>;
+  using Module =
+      zero::Module<ModelType, zero::detail::optimizer_of<Optimizer>, zero::ThreadCommunicator, T>;
   std::vector<std::invoke_result_t<Body&, Module&>> results(setup.ranks);
   on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
     Module module(stage.value, model, zero::mesh(comm, stage.replicas), optimizer, setup.options,

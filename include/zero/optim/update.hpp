@@ -83,6 +83,16 @@ struct UpdateArrays {
   DataType gather = DataType::fp32;
   RandomBits random{};    // of this tensor and counter
   std::size_t begin = 0;  // which element of its tensor the first one is
+
+  /// The same for some of the elements, but for the states.
+  UpdateArrays part(std::size_t first, std::size_t count) const {
+    UpdateArrays made = *this;
+    for (Array* const array : {&made.gradient, &made.master, &made.compute}) {
+      *array = array->part(first, count);
+    }
+    made.begin += first;
+    return made;
+  }
 };
 
 /// Whether and with what the updates of one step run: what kernels read of it, in device memory.
