@@ -168,4 +168,27 @@ BOOST_AUTO_TEST_CASE(moments_of_8_bits_have_the_bits_of_one_rank_in_every_stage)
   BOOST_TEST(optimizer_bytes(optimizers, model, 2) == 2U * 832 + 2U * 320);
 }
 
+BOOST_AUTO_TEST_CASE(muon_updates_whole_matrices_on_their_owners_in_every_stage) {
+  const auto optimizers =
+      zero::groups(zero::Muon{.weight_decay = 0.1F, .adamw = {.learning_rate = 0.01F}},
+                   {{"embed.*", zero::Muon{.matrices = false}}});
+  BOOST_TEST(compare_everywhere(optimizers) == 20U);
+  // a: a matrix, with m alone, and a vector with m and v; b: a matrix.
+  const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
+  const zero::Groups<zero::Muon> plain(zero::Muon{});
+  BOOST_TEST(optimizer_bytes(plain, model, 1) == 4U * (320 + 64 + 64 + 32));
+  // On two ranks the first holds the matrix of a, the second its vector; b lies on the first.
+  BOOST_TEST(optimizer_bytes(plain, model, 2) == 4U * (320 + 64 + 32));
+}
+
+BOOST_AUTO_TEST_CASE(adafactor_keeps_rows_and_columns_on_their_owners_in_every_stage) {
+  const zero::Groups<zero::Adafactor> optimizers(
+      zero::Adafactor{.learning_rate = 0.1F, .weight_decay = 0.1F});
+  BOOST_TEST(compare_everywhere(optimizers) == 20U);
+  const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
+  // Rows and the vector, columns: each rounded up to 16 numbers.
+  BOOST_TEST(optimizer_bytes(optimizers, model, 1) == 4U * (96 + 16 + 16 + 16));
+  BOOST_TEST(optimizer_bytes(optimizers, model, 2) == 4U * (64 + 16 + 16 + 16));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
