@@ -42,7 +42,7 @@ inline Plan make_plan() {
 struct Trained {
   std::vector<std::vector<float>> numbers{};
   zero::BytesHeld held{}, predicted{};
-  std::size_t needed = 0;
+  bool keeps_state = false;
 };
 
 /// One rank, one loop over whole tensors.
@@ -113,7 +113,6 @@ Trained train_sharded(Module& module, zero::UserCode where) {
   }
   made.held = module.bytes_held();
   made.predicted = module.predicted_bytes_held();
-  made.needed = made.held.total();
   return made;
 }
 
@@ -141,6 +140,40 @@ std::size_t compare_everywhere(const zero::Groups<O>& optimizers) {
   return ways;
 }
 
+/// Weights that travel in bf16 have masters, which move with the same bits; freezing and thawing
+/// one unit keeps the state of the others.
+template <class O>
+void check_masters_and_frozen_units(const zero::Groups<O>& optimizers) {
+  const Model model = make_model();
+  const zero::Precision types{.gather = zero::DataType::bf16};
+  const Trained plain = train_plainly(optimizers, zero::ParameterTable(model, 1));
+  const auto read = [](auto& module, std::size_t k) {
+    const zero::TensorInfo& tensor = module.parameters().find("block.1.a");
+    std::vector<float> numbers(module.parameters().state_numbers(tensor, k));
+    module.read_state(tensor.name, k, numbers);
+    return numbers;
+  };
+  const auto all =
+      on_ranks<float>(Setup{}.on(3), stages(3)[3], types, model, optimizers, [&](auto& module) {
+        Trained made = train_sharded<O>(module, zero::UserCode::on_caller);
+        const std::vector<float> before[] = {read(module, 0), read(module, 1)};
+        module.set_frozen("block.0.*", true);
+        module.set_frozen("block.0.*", false);
+        made.keeps_state = before[0] == read(module, 0) && before[1] == read(module, 1);
+        return made;
+      });
+  for (const Trained& rank : all) {
+    BOOST_TEST(rank.numbers == plain.numbers);
+    BOOST_TEST((rank.held == rank.predicted));
+    BOOST_TEST(rank.keeps_state);
+  }
+  const std::string error = error_of([&] {
+    on_ranks<float>(Setup{}.on(2), stages(2)[3], {.moments = zero::DataType::bf16}, model,
+                    optimizers, [&](auto& module) { return train_sharded<O>(module, {}); });
+  });
+  BOOST_TEST(says(error, {"Precision::moments is bf16", "leave it at fp32"}), error);
+}
+
 /// Optimizer bytes of a stage-3 module on each of so many ranks.
 template <class O>
 std::size_t optimizer_bytes(const zero::Groups<O>& optimizers, const Model& model,
@@ -162,6 +195,7 @@ BOOST_AUTO_TEST_CASE(moments_of_8_bits_have_the_bits_of_one_rank_in_every_stage)
   const zero::Groups<zero::AdamW8bit> optimizers(
       zero::AdamW8bit{.learning_rate = 0.01F, .weight_decay = 0.1F});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
+  check_masters_and_frozen_units(optimizers);
   // A scale of 4 bytes for each 256: two groups of 5 and of 2 blocks, shared by two ranks.
   const Model model = model_of({"a", 1, sizes({1000, 10})}, {"b", 1, sizes({257})});
   BOOST_TEST(optimizer_bytes(optimizers, model, 1) == 2U * 1344 + 2U * 576);
@@ -173,6 +207,7 @@ BOOST_AUTO_TEST_CASE(muon_updates_whole_matrices_on_their_owners_in_every_stage)
       zero::groups(zero::Muon{.weight_decay = 0.1F, .adamw = {.learning_rate = 0.01F}},
                    {{"embed.*", zero::Muon{.matrices = false}}});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
+  check_masters_and_frozen_units(optimizers);
   // a: a matrix, with m alone, and a vector with m and v; b: a matrix.
   const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
   const zero::Groups<zero::Muon> plain(zero::Muon{});
@@ -185,6 +220,7 @@ BOOST_AUTO_TEST_CASE(adafactor_keeps_rows_and_columns_on_their_owners_in_every_s
   const zero::Groups<zero::Adafactor> optimizers(
       zero::Adafactor{.learning_rate = 0.1F, .weight_decay = 0.1F});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
+  check_masters_and_frozen_units(optimizers);
   const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
   // Rows and the vector, columns: each rounded up to 16 numbers.
   BOOST_TEST(optimizer_bytes(optimizers, model, 1) == 4U * (96 + 16 + 16 + 16));
