@@ -13,6 +13,7 @@
 BOOST_AUTO_TEST_SUITE(adafactor_test)
 
 using zero::Adafactor, zero::Array;
+static_assert(!zero::ElementOptimizer<Adafactor>);  // so that CUDA devices refuse it
 
 /// One tensor as algorithms 4 and 5 of the paper write it, in double; `columns` 0 is no matrix.
 struct Plain {
@@ -53,7 +54,8 @@ struct Plain {
         u[i] = g[i] / std::sqrt(v);
       }
     }
-    const double rate = o.learning_rate.at(0), factor = 1 / std::max(1.0, rms(u) / double{o.clip});
+    const double rate = o.learning_rate.at(0),
+                 factor = 1 / std::max(1.0, rms(u) / double{o.threshold});
     const double scale = o.scales_by_weights ? std::max(1e-3, rms(x)) : 1;
     for (std::size_t i = 0; i < g.size(); ++i) {
       x[i] -= rate * scale * factor * u[i] + rate * o.weight_decay.at(0) * x[i];
@@ -63,7 +65,7 @@ struct Plain {
 
 BOOST_AUTO_TEST_CASE(shazeer_and_stern_2018_algorithms_4_and_5) {
   const Adafactor ways[] = {{.learning_rate = 0.5F},
-                            {.learning_rate = 0.25F, .clip = 0.5F, .weight_decay = 0.5F},
+                            {.learning_rate = 0.25F, .threshold = 0.5F, .weight_decay = 0.5F},
                             {.learning_rate = 0.125F, .scales_by_weights = false}};
   // Larger than what is converted at once, so that a row lies across the border.
   const zero::Shape shapes[] = {{37, 53}, {3, 2}, {1500}, {40, 1}, {2, 3, 4}};
@@ -137,7 +139,7 @@ BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused) {
   BOOST_TEST(refuses({.learning_rate = -1}, "Adafactor::learning_rate"));
   BOOST_TEST(refuses({.decay_power = 0}, "Adafactor::decay_power"));
   BOOST_TEST(refuses({.epsilon = 0}, "Adafactor::epsilon"));
-  BOOST_TEST(refuses({.clip = 0}, "Adafactor::clip"));
+  BOOST_TEST(refuses({.threshold = 0}, "Adafactor::threshold"));
   BOOST_TEST(refuses({.least = 0}, "Adafactor::least"));
 }
 

@@ -14,6 +14,7 @@ BOOST_AUTO_TEST_SUITE(adamw_8bit_test)
 
 using zero::AdamW, zero::AdamW8bit, zero::Array, zero::BlockCode, zero::RandomBits;
 
+static_assert(!zero::ElementOptimizer<AdamW8bit>);  // so that CUDA devices refuse it
 constexpr std::size_t block = 256;
 using Signed = BlockCode<true>;
 using Unsigned = BlockCode<false>;

@@ -14,6 +14,7 @@ BOOST_AUTO_TEST_SUITE(muon_test)
 
 using zero::AdamW, zero::Array, zero::Muon;
 using Matrix = std::vector<double>;
+static_assert(!zero::ElementOptimizer<Muon>);  // so that CUDA devices refuse it
 
 inline Matrix product(const Matrix& a, const Matrix& b, std::size_t rows, std::size_t inner,
                       std::size_t columns) {

@@ -23,20 +23,20 @@ namespace zero {
 ///
 ///   r <- b r + (1 - b) row means of (g^2 + epsilon)      c <- the same of columns
 ///   v = r c^T / mean(r)           (other tensors: v <- b v + (1 - b) (g^2 + epsilon))
-///   u = g / sqrt(v)               u <- u / max(1, rms(u) / clip)
+///   u = g / sqrt(v)               u <- u / max(1, rms(u) / threshold)
 ///   w <- w - rate (max(least, rms(w)) u + decay w)             b = 1 - t^-0.8
 ///
 /// rms is the root of the mean square over the tensor. Without scales_by_weights the factor
 /// max(least, rms(w)) is 1. Each tensor lies whole on one rank, its owner, so that its means are
 /// whole there; the layout cuts between tensors. A matrix has two dimensions, each above 1.
 ///
-/// Pre:     epsilon, clip and least > 0.
+/// Pre:     epsilon, threshold and least > 0.
 /// Source:  Shazeer and Stern, Adafactor, 2018, algorithms 4 to 6.
 struct Adafactor {
   Scheduled learning_rate = 1e-2F;
   float decay_power = 0.8F;
   float epsilon = 1e-30F;
-  float clip = 1;
+  float threshold = 1;
   float least = 1e-3F;
   bool scales_by_weights = true;
   Scheduled weight_decay = 0;
@@ -46,7 +46,7 @@ struct Adafactor {
 
   struct Coefficients {
     float beta, fresh;  // fresh = 1 - beta
-    float epsilon, clip, least;
+    float epsilon, threshold, least;
     float scales_by_weights;  // 0 or 1
     float rate, decay;        // decay = rate * weight_decay
   };
@@ -55,7 +55,7 @@ struct Adafactor {
     detail::check_scheduled("Adafactor::learning_rate", learning_rate);
     detail::check_positive("Adafactor::decay_power", decay_power);
     detail::check_positive("Adafactor::epsilon", epsilon);
-    detail::check_positive("Adafactor::clip", clip);
+    detail::check_positive("Adafactor::threshold", threshold);
     detail::check_positive("Adafactor::least", least);
     detail::check_scheduled("Adafactor::weight_decay", weight_decay);
   }
@@ -65,7 +65,7 @@ struct Adafactor {
     return {.beta = static_cast<float>(1 - fresh),
             .fresh = static_cast<float>(fresh),
             .epsilon = epsilon,
-            .clip = clip,
+            .threshold = threshold,
             .least = least,
             .scales_by_weights = scales_by_weights ? 1.0F : 0.0F,
             .rate = static_cast<float>(rate),
@@ -94,7 +94,7 @@ struct Adafactor {
                                 squares += square_norm(direction, count);
                               });
     const double mean_square = squares / static_cast<double>(n);
-    double rate = c.rate / std::max(1.0, std::sqrt(mean_square) / c.clip);
+    double rate = c.rate / std::max(1.0, std::sqrt(mean_square) / c.threshold);
     if (c.scales_by_weights != 0)
       rate *= std::max(double{c.least}, root_mean_square(arrays.master));
     const detail::DirectionStep::Coefficients step{static_cast<float>(rate), c.decay};

@@ -146,13 +146,13 @@ void update(const typename O::Coefficients& c, float divisor, float clip,
     const float* gradient = detail::load(arrays.gradient, begin, count, gradient_room);
     float* const master = detail::load(arrays.master, begin, count, master_room);
     float* states[O::states + 1] = {};
-    for (std::size_t k = 0; k < O::states; ++k) {
+    for (std::size_t k = 0; k != O::states; ++k) {
       states[k] = detail::load(arrays.states[k], begin, count, state_room[k]);
     }
     detail::update_states<O>(c, divisor, clip, gradient, master, states, count,
                              std::make_index_sequence<O::states>());
     detail::store(master, arrays.master, begin, count, arrays.random, element);
-    for (std::size_t k = 0; k < O::states; ++k) {
+    for (std::size_t k = 0; k != O::states; ++k) {
       detail::store(states[k], arrays.states[k], begin, count, arrays.random.with(k + 1), element);
     }
     if (refresh) {
