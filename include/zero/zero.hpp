@@ -15,11 +15,14 @@
 #include <zero/layout/tensor.hpp>
 #include <zero/module/sharded_module.hpp>
 #include <zero/module/sharded_tensor.hpp>
+#include <zero/optim/adafactor.hpp>
 #include <zero/optim/adamw.hpp>
+#include <zero/optim/adamw_8bit.hpp>
 #include <zero/optim/ema.hpp>
 #include <zero/optim/groups.hpp>
 #include <zero/optim/lion.hpp>
 #include <zero/optim/loss_scale.hpp>
+#include <zero/optim/muon.hpp>
 #include <zero/optim/sgd.hpp>
 #include <zero/policy/precision.hpp>
 #include <zero/policy/stages.hpp>

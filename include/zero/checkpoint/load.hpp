@@ -4,6 +4,7 @@
 // comm/.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -74,6 +75,10 @@ class Matcher {
     }
     for (const HeldTensor& held : state.tensors) {
       const auto found = stored.find(held.name);
+      if (!counts(held)) {
+        if (found != stored.end()) stored.erase(found);
+        continue;
+      }
       if (found == stored.end()) {
         report.missing.push_back(held.name);
         continue;
@@ -81,7 +86,9 @@ class Matcher {
       match(held, found->second, plan, report);
       stored.erase(found);
     }
-    for (const auto& [name, t] : stored) report.unexpected.emplace_back(name);
+    for (const auto& [name, t] : stored) {
+      if (counts(manifest_.tensors[t])) report.unexpected.emplace_back(name);
+    }
     if (!options_.weights_only) match_scalars(state, report);
     if (options_.relaxed || (report.missing.empty() && report.unexpected.empty())) return;
     throw CheckpointError(
@@ -93,6 +100,13 @@ class Matcher {
  private:
   bool counts(const std::string& part) const { return part == "weight" || !options_.weights_only; }
 
+  /// Not what is state alone, where weights only are asked for.
+  template <class Tensor>
+  bool counts(const Tensor& tensor) const {
+    return tensor.parts.empty() ||
+           std::any_of(tensor.parts.begin(), tensor.parts.end(),
+                       [&](const auto& part) { return this->counts(part.name); });
+  }
   void match(const HeldTensor& held, std::size_t t, ReadPlan& plan, LoadReport& report) {
     const Manifest::Tensor& tensor = manifest_.tensors[t];
     if (!(held.shape == tensor.shape)) {

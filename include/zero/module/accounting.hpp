@@ -42,7 +42,7 @@ inline BytesHeld measured_bytes(const Arena& arena) {
 
 /// The bytes that a rank holds for the schedules of a module.
 ///
-/// Units:   `states` is the numbers that the optimizer keeps an element.
+/// Units:   `states` is how many states the optimizer keeps.
 inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_t states,
                                     const ControlShape& control,
                                     std::span<const Schedule> schedules) {
@@ -62,9 +62,13 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
   const auto compute = bytes([](const Precision& types) { return size_of(types.compute); });
   const auto gather = bytes([](const Precision& types) { return size_of(types.gather); });
   const auto accumulate = bytes([](const Precision& types) { return size_of(types.accumulate); });
-  const auto kept = bytes([states](const Precision& types) {
-    return (types.has_master() ? sizeof(float) : 0) + states * size_of(types.moments);
-  });
+  const auto master =
+      bytes([](const Precision& types) { return types.has_master() ? sizeof(float) : 0; });
+  const auto kept = [&](std::size_t g) {
+    std::size_t numbers = 0;
+    for (std::size_t k = 0; k < states; ++k) numbers += groups[g].states.shard(groups[g].layout, k);
+    return master(g) + numbers * groups[g].layout.ranks() * size_of(groups[g].types.moments);
+  };
   std::size_t home = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (any.home[g] != nowhere) home += compute(g);
@@ -90,7 +94,7 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
   most.optimizer = footprint(any, kept, ranks, parts)[Space::optimizer];
   most.gradients = footprint(any, accumulate, ranks, parts)[Space::grads_shard];
   (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads);
-  most.staging = sum(staging);
+  most.staging = sum(staging) + parameters.scratch() * sizeof(float);
   most.control = Control::bytes(control);
   return most;
 }

@@ -95,7 +95,8 @@ class Buffers {
     Array gradient;  // the shard, if gradients are sharded
     Array own;       // [optimizer part] of `params`
     Array master;    // [optimizer part]; the own weights themselves where there is no other
-    std::array<Array, States> states;  // [optimizer part]
+    std::array<Array, States> states;  // of [optimizer part], as GroupInfo::states says
+    Array scratch;                     // for one update at a time
   };
 
   /// Takes everything from `arena`; an arena without memory only counts.
@@ -105,6 +106,7 @@ class Buffers {
       : parameters_(parameters) {
     const StageTraits& traits = schedule.traits;
     const std::size_t groups = parameters.groups().size();
+    const Array scratch = take(arena, MemoryKind::staging, parameters.scratch(), DataType::fp32);
     whole_.resize(slots.params.size());
     for (std::size_t g = 0; g < groups; ++g) {
       const GroupInfo& info = parameters.groups()[g];
@@ -123,9 +125,12 @@ class Buffers {
         if (info.types.has_master()) {
           group.master = take(arena, MemoryKind::optimizer, part, DataType::fp32);
         }
-        for (Array& state : group.states) {
-          state = take(arena, MemoryKind::optimizer, part, info.types.moments);
+        const std::size_t parts = part / std::max<std::size_t>(info.layout.shard(), 1);
+        for (std::size_t k = 0; k < States; ++k) {
+          group.states[k] = take(arena, MemoryKind::optimizer,
+                                 parts * info.states.shard(info.layout, k), info.types.moments);
         }
+        group.scratch = scratch;
         if (traits.shards_grads) {
           group.gradient = take(arena, MemoryKind::gradients, shard, info.types.accumulate);
         }

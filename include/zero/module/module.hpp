@@ -19,6 +19,7 @@
 #include <zero/module/detail/engine.hpp>
 #include <zero/module/detail/refreeze.hpp>
 #include <zero/module/detail/unit_view.hpp>
+#include <zero/module/detail/update_shape.hpp>
 #include <zero/module/model.hpp>
 #include <zero/module/module_state.hpp>
 #include <zero/module/step_scope.hpp>
@@ -60,8 +61,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
   Module(const StageValue& stage, ModelType model, const Mesh<Comm>& mesh,
          Groups<OptimizerType> optimizers, ModuleOptions options,
          const Precision& types = precision_of<T>)
-      : State(std::make_unique<Engine>(stage, make_parameters(model, stage, mesh, checked(types)),
-                                       mesh, std::move(optimizers), checked(options))),
+      : State(std::make_unique<Engine>(
+            stage, make_parameters(model, stage, mesh, checked(types), optimizers), mesh,
+            optimizers, checked(options))),
         model_(std::move(model)) {
     if constexpr (check_level >= 2) {
       watches_ = std::make_unique<ScopeWatch[]>(parameters().units().size());
@@ -79,6 +81,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   /// Begins a training step. After weights were set it compares replicas first.
   TrainingStep<Module> begin_step(const StepOptions& options = {}) {
     if (to_be_compared_) State::compare_replicas("begin_step");
+    State::forget_copies();
     return {*this, options};
   }
   /// Captures a training step, for which f(step) enqueues the user's kernels on unit.stream(), as a
@@ -212,16 +215,17 @@ class Module : public ModuleState<OptimizerType, Comm> {
   }
   static ParameterTable make_parameters(const ModelType& model, const StageValue& stage,
                                         const Mesh<Comm>& mesh, const Precision& types,
+                                        const Groups<OptimizerType>& optimizers,
                                         const std::vector<bool>* fixed = nullptr) {
-    return ParameterTable(model, mesh.shard.size(), types,
-                          stage.traits.shards_replicas ? mesh.replicate.size() : 1,
-                          stage.whole_below, fixed);
+    return ParameterTable(
+        model, mesh.shard.size(), types, stage.traits.shards_replicas ? mesh.replicate.size() : 1,
+        stage.whole_below, fixed, memory_alignment, detail::update_shape(optimizers));
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
     const std::vector<bool> all = detail::refrozen(parameters(), pattern, fixed);
     return make_parameters(model_, engine_->schedules().stage(), this->mesh(),
-                           parameters().precision(), &all);
+                           parameters().precision(), engine_->optimizers(), &all);
   }
   const ScopeWatch* watch(const Step& step) const {
     return watches_ == nullptr ? nullptr : &watches_[step.subject];

@@ -66,8 +66,11 @@ class ModuleState {
     kept().read_weights(sized("read_weights", name, out.size()), out);
   }
   /// Number k of the optimizer's state per element: for AdamW 0 is the first moment, 1 the second.
+  ///
+  /// Shape:   out [parameters().state_numbers(tensor, k)]: all elements, unless the optimizer keeps
+  ///          other numbers of whole tensors.
   void read_state(std::string_view name, std::size_t k, std::span<float> out) {
-    kept().read_state(sized("read_state", name, out.size()), k, out);
+    kept().read_state(sized_state("read_state", name, k, out.size()), k, out);
   }
   /// Replaces a whole tensor, and the masters with it. Each rank takes its part. Not collective.
   void write_weights(std::string_view name, std::span<const float> in) {
@@ -78,7 +81,7 @@ class ModuleState {
   }
   void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
     engine_->require_live("write_state");
-    kept().set_state(sized("write_state", name, in.size()), k,
+    kept().set_state(sized_state("write_state", name, k, in.size()), k,
                      [&](std::size_t i) { return in[i]; });
   }
   /// Exchanges the weights with their average, on all ranks: evaluation then sees the average, and
@@ -114,17 +117,22 @@ class ModuleState {
 
   /// What this rank holds, for zero::save and zero::load of <zero/checkpoint.hpp>. Not collective.
   /// Of a module on a CUDA device it is a copy in memory of the host, which the module keeps.
+  /// States of 8 bits are copied in fp32 until the next step begins.
   HeldState held_state() {
     settle_to_change("held_state");
+    unpacked_.clear();
     HeldState state = detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
-                                         engine_->control());
+                                         engine_->control(), unpacked_);
     if constexpr (!Engine::Device::is_host) held_.take(state, engine_->streams());
     return state;
   }
   /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
   void restore(const HeldState& state) {
     if constexpr (!Engine::Device::is_host) held_.give_back(engine_->streams());
-    for (const HeldTensor& tensor : state.tensors) set_counter(tensor.name, tensor.counter);
+    if constexpr (RangeOptimizer<OptimizerType>) unpacked_.give_back();
+    for (std::size_t t = 0; t < parameters().tensors().size(); ++t) {  // behind them lie states
+      set_counter(state.tensors[t].name, state.tensors[t].counter);
+    }
     set_step(state.step);
     if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
     kept().round_weights();
@@ -170,11 +178,22 @@ class ModuleState {
   const TensorInfo& sized(const char* call, std::string_view name, std::size_t size) {
     settle(call);
     const TensorInfo& tensor = parameters().find(name);
-    if (tensor.shape.elements() == size) return tensor;
-    throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
-                        std::to_string(tensor.shape.elements()) + " elements, got " +
-                        std::to_string(size));
+    return sized(call, tensor, tensor.shape.elements(), size);
   }
+  const TensorInfo& sized_state(const char* call, std::string_view name, std::size_t k,
+                                std::size_t size) {
+    settle(call);
+    const TensorInfo& tensor = parameters().find(name);
+    return sized(call, tensor, parameters().state_numbers(tensor, k), size);
+  }
+  static const TensorInfo& sized(const char* call, const TensorInfo& tensor, std::size_t expected,
+                                 std::size_t size) {
+    if (expected == size) return tensor;
+    throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
+                        std::to_string(expected) + " elements, got " + std::to_string(size));
+  }
+  /// Copies for held_state() end where a step begins.
+  void forget_copies() { unpacked_.clear(); }
 
   std::unique_ptr<Engine> engine_;  // another one after Module::set_frozen
   bool to_be_compared_ = false;     // weights were set
@@ -182,6 +201,7 @@ class ModuleState {
  private:
   std::vector<detail::Checksums> sums_;  // [rank of the world]
   detail::HeldCopy held_;
+  detail::UnpackedStates<OptimizerType> unpacked_;
 };
 
 }  // namespace zero

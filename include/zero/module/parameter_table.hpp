@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include <zero/device/memory.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/flat_layout.hpp>
+#include <zero/layout/state_layout.hpp>
 #include <zero/module/model.hpp>
 #include <zero/policy/precision.hpp>
 #include <zero/schedule/model_shape.hpp>
@@ -41,6 +43,7 @@ struct GroupInfo {
   std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
   FlatLayout layout;                 // over all parts of all shards
   std::size_t parts = 1;             // of a shard
+  StateLayout states{};
   std::size_t shard() const { return layout.shard() * parts; }
 };
 
@@ -48,6 +51,16 @@ struct UnitInfo {
   std::string name;
   std::size_t first_tensor = 0, tensor_count = 0;  // in declaration order
   std::vector<std::size_t> reads;                  // units whose tensors it reads, itself first
+};
+
+/// What an optimizer asks of the layout of the tensors that it updates, if it is no rule for single
+/// elements; see RangeOptimizer.
+struct UpdateShape {
+  std::size_t block = 1;  // elements that lie on one rank; 0: whole tensors
+  std::size_t states = 0;
+  /// Numbers of state k of a block, or of a whole tensor, and those of its room.
+  std::function<std::size_t(std::string_view tensor, std::size_t k, const Shape&)> numbers{};
+  std::function<std::size_t(std::string_view tensor, const Shape&)> scratch{};
 };
 
 /// The tensors, groups and units of a model on `ranks` ranks: a pure function of its arguments.
@@ -59,12 +72,15 @@ class ParameterTable {
   /// Groups of fewer than `whole_below` elements are marked to be kept whole. `fixed`, by tensor in
   /// order of declaration, replaces what the kinds say. `alignment` in bytes: each tensor and each
   /// shard begins at a multiple of it, in every buffer. At that of memory no buffer leaves a gap
-  /// behind it, and the bytes of all buffers are the bytes of the block.
+  /// behind it, and the bytes of all buffers are the bytes of the block. `update` is what the
+  /// optimizer asks for.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, const Precision& precision = {},
                  std::size_t parts = 1, std::size_t whole_below = 0,
-                 const std::vector<bool>* fixed = nullptr, std::size_t alignment = memory_alignment)
-      : precision_(precision),
+                 const std::vector<bool>* fixed = nullptr, std::size_t alignment = memory_alignment,
+                 const UpdateShape& update = {})
+      : update_(update),
+        precision_(precision),
         ranks_(ranks),
         alignment_(alignment),
         parts_(parts),
@@ -82,6 +98,7 @@ class ParameterTable {
       }
     });
     refrozen_ = nullptr;
+    update_ = {};
   }
 
   const std::vector<UnitInfo>& units() const { return units_; }
@@ -92,6 +109,14 @@ class ParameterTable {
   const Precision& precision() const { return precision_; }
   /// Elements of group g with its padding: what is gathered and reduced.
   std::size_t padded(std::size_t g) const { return groups_[g].layout.padded(); }
+  /// Numbers of optimizer state k of a tensor, as they are read and saved: one an element, unless
+  /// the optimizer keeps others of whole tensors.
+  std::size_t state_numbers(const TensorInfo& tensor, std::size_t k) const {
+    const GroupInfo& group = groups_[tensor.group];
+    return group.states.numbers(group.layout, tensor.place, k);
+  }
+  /// Numbers (fp32) of room that the update of any tensor needs.
+  std::size_t scratch() const { return scratch_; }
   /// Real elements of the whole model.
   std::size_t elements() const {
     std::size_t sum = 0;
@@ -180,7 +205,11 @@ class ParameterTable {
       sizes.push_back(tensor.shape.elements());
     }
     const std::size_t least = type.types.least_bytes();
-    group.layout = FlatLayout(sizes, ranks_ * parts_, (alignment_ + least - 1) / least);
+    const std::size_t alignment = (alignment_ + least - 1) / least;
+    const std::size_t block = type.frozen ? 1 : update_.block;
+    group.layout = FlatLayout(sizes, ranks_ * parts_, std::max(alignment, block),
+                              block == 0 ? Cut::between_tensors : Cut::anywhere);
+    if (block != 1) lay_out_states(group);
     const std::pair key(kind, type);
     const auto same = std::find(kinds_.begin(), kinds_.end(), key);
     const std::size_t g = shape_.add_group(static_cast<std::size_t>(same - kinds_.begin()));
@@ -191,6 +220,28 @@ class ParameterTable {
     groups_.push_back(std::move(group));
   }
 
+  void lay_out_states(GroupInfo& group) {
+    if (precision_.moments != DataType::fp32) {
+      throw ContractError(
+          "zero::shard: this optimizer says itself how it keeps its state, but Precision::moments "
+          "is " +
+          std::string(name_of(precision_.moments)) + "; leave it at fp32");
+    }
+    std::vector<std::size_t> numbers;
+    for (const std::size_t t : group.tensors) {
+      const TensorInfo& tensor = tensors_[t];
+      if (update_.block != 0 && !numbers.empty()) break;  // alike for all tensors
+      const bool empty = tensor.shape.elements() == 0 && update_.block == 0;
+      const Shape shape = update_.block == 0 ? tensor.shape : Shape{update_.block};
+      for (std::size_t k = 0; k < update_.states; ++k) {
+        numbers.push_back(empty ? 0 : update_.numbers(tensor.name, k, shape));
+      }
+      scratch_ =
+          std::max(scratch_, empty ? 0 : (update_.scratch(tensor.name, shape) + 15) / 16 * 16);
+    }
+    group.states = update_.block == 0 ? StateLayout(group.layout, update_.states, numbers)
+                                      : StateLayout(update_.block, numbers);
+  }
   void add_reads(std::size_t u, const std::string& other) {
     const auto found = std::find_if(units_.begin(), units_.end(),
                                     [&](const UnitInfo& unit) { return unit.name == other; });
@@ -217,8 +268,9 @@ class ParameterTable {
     }
   }
 
+  UpdateShape update_;  // while the table is made
   Precision precision_;
-  std::size_t ranks_, alignment_, parts_, whole_below_;
+  std::size_t ranks_, alignment_, parts_, whole_below_, scratch_ = 0;
   const std::vector<bool>* refrozen_;                     // while the table is made
   std::vector<std::pair<std::size_t, GroupType>> kinds_;  // list, and type, of each kind of groups
   std::vector<UnitInfo> units_;

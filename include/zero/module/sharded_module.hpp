@@ -51,16 +51,18 @@ auto shard(ModelType model, CommOrMesh&& comm, Optimizers optimizers, ModuleOpti
 
 /// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
 template <class StageType, class T = float, class ModelType, class Optimizers>
-std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers&,
+std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers& optimizers,
                          const ModuleOptions& options = {}, std::size_t replicas = 1) {
   if (replicas == 0 || ranks % replicas != 0) {
     throw ContractError("zero::bytes_needed: " + std::to_string(ranks) + " ranks do not make " +
                         std::to_string(replicas) +
                         " replicas; pass a divisor of the number of ranks");
   }
+  const Groups<detail::optimizer_of<Optimizers>> groups(optimizers);
   const ParameterTable table(model, ranks / replicas, precision_of<T>,
                              StageType::traits.shards_replicas ? replicas : 1,
-                             StageType::whole_below());
+                             StageType::whole_below(), nullptr, memory_alignment,
+                             detail::update_shape<detail::optimizer_of<Optimizers>>(groups));
   const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
       table, schedules,
@@ -68,11 +70,13 @@ std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimi
 }
 /// The same for the mesh of a module, which may have further axes.
 template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
-std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh, const Optimizers&,
-                         const ModuleOptions& options = {}) {
+std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh,
+                         const Optimizers& optimizers, const ModuleOptions& options = {}) {
+  const Groups<detail::optimizer_of<Optimizers>> groups(optimizers);
   const ParameterTable table(model, mesh.shard.size(), precision_of<T>,
                              StageType::traits.shards_replicas ? mesh.replicate.size() : 1,
-                             StageType::whole_below());
+                             StageType::whole_below(), nullptr, memory_alignment,
+                             detail::update_shape<detail::optimizer_of<Optimizers>>(groups));
   const detail::Schedules schedules(stage_value<StageType>, table, options);
   return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
       table, schedules,

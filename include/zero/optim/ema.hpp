@@ -23,6 +23,9 @@ namespace zero {
 /// Pre:     0 <= decay < 1.
 template <class O>
 struct Ema {
+  static_assert(ElementOptimizer<O>,
+                "zero::Ema: it averages the weights of an optimizer that updates each element by "
+                "itself; use AdamW, Sgd, Lion or one of your own with element().");
   O optimizer{};
   float decay = 0.999F;
 

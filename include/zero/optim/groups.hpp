@@ -57,6 +57,15 @@ class Groups {
   std::size_t size() const { return groups_.size(); }
   /// Group 0 is that of all tensors that no pattern matches.
   const O& operator[](std::size_t group) const { return groups_[group].optimizer; }
+  /// That of one name.
+  ///
+  /// Pre:     of() accepts the names.
+  const O& of(std::string_view name) const {
+    for (std::size_t g = 1; g < groups_.size(); ++g) {
+      if (matches(groups_[g].pattern, name)) return groups_[g].optimizer;
+    }
+    return groups_[0].optimizer;
+  }
 
   /// Errors:  ContractError for settings that make no sense, with the group's pattern.
   void check() const {

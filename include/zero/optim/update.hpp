@@ -83,6 +83,16 @@ struct UpdateArrays {
   DataType gather = DataType::fp32;
   RandomBits random{};    // of this tensor and counter
   std::size_t begin = 0;  // which element of its tensor the first one is
+
+  /// The same for some of the elements, but for the states.
+  UpdateArrays part(std::size_t first, std::size_t count) const {
+    UpdateArrays made = *this;
+    for (Array* const array : {&made.gradient, &made.master, &made.compute}) {
+      *array = array->part(first, count);
+    }
+    made.begin += first;
+    return made;
+  }
 };
 
 /// Whether and with what the updates of one step run: what kernels read of it, in device memory.
@@ -136,13 +146,13 @@ void update(const typename O::Coefficients& c, float divisor, float clip,
     const float* gradient = detail::load(arrays.gradient, begin, count, gradient_room);
     float* const master = detail::load(arrays.master, begin, count, master_room);
     float* states[O::states + 1] = {};
-    for (std::size_t k = 0; k < O::states; ++k) {
+    for (std::size_t k = 0; k != O::states; ++k) {
       states[k] = detail::load(arrays.states[k], begin, count, state_room[k]);
     }
     detail::update_states<O>(c, divisor, clip, gradient, master, states, count,
                              std::make_index_sequence<O::states>());
     detail::store(master, arrays.master, begin, count, arrays.random, element);
-    for (std::size_t k = 0; k < O::states; ++k) {
+    for (std::size_t k = 0; k != O::states; ++k) {
       detail::store(states[k], arrays.states[k], begin, count, arrays.random.with(k + 1), element);
     }
     if (refresh) {

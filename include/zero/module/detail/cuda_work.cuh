@@ -19,6 +19,7 @@
 #include <zero/optim/cast.cuh>
 #include <zero/optim/detail/launch.cuh>
 #include <zero/optim/norm.cuh>
+#include <zero/optim/optimizer.hpp>
 #include <zero/optim/update.cuh>
 
 namespace zero::detail {
@@ -59,6 +60,11 @@ __global__ void decide_kernel(View control) {
 ///        the stream gets there.
 template <class Optimizer>
 class CudaWork {
+  static_assert(ElementOptimizer<Optimizer>,
+                "zero::shard: this optimizer has no kernel for CUDA devices, as zero::AdamW8bit, "
+                "zero::Muon and zero::Adafactor have none; use zero::AdamW, zero::Sgd or "
+                "zero::Lion, or a mesh of the host.");
+
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 

@@ -35,7 +35,7 @@ class EngineParts {
   using Device = OnDevice<typename Comm::Stream>;
   using Streams = typename Device::Streams;
   using Memory = RankMemory<Buffers, typename Device::Memory, typename Device::Staged>;
-  using Kept = KeptState<Comm, Buffers, Streams>;
+  using Kept = KeptState<Optimizer, Comm, Buffers, Streams>;
   static constexpr std::size_t states = Optimizer::states;
 
   EngineParts(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,

@@ -6,14 +6,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 #include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/control.hpp>
+#include <zero/module/detail/range_states.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/optim/optimizer.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero::detail {
@@ -60,10 +62,89 @@ void list_ranges(const FlatLayout& layout, const HeldParts& parts, const Array& 
   }
 }
 
+/// Copies, one number an element, of states that are kept in blocks; none of other states.
+template <class Optimizer>
+class UnpackedStates {
+ public:
+  void clear() { copies_ = {}; }
+  /// A copy of what of a group's state k lies in a buffer.
+  Array take(const GroupInfo& group, const HeldParts& parts, std::size_t k, const Array& held) {
+    const std::size_t count = (parts.last - parts.first) * group.layout.shard();
+    copies_.push_back({&group, parts, k, held, std::vector<float>(count, 0.0F)});
+    for_each_piece(copies_.back(), [&](const Piece& piece, std::size_t at, float* copy) {
+      States::get(group, piece, at, k, held, {copy, piece.count});
+    });
+    return Array(copies_.back().numbers.data(), count);
+  }
+  /// The way back, after the copies were replaced.
+  void give_back() {
+    for (Copy& copy : copies_) {
+      for_each_piece(copy, [&](const Piece& piece, std::size_t at, const float* from) {
+        States::set(*copy.group, piece, at, copy.k, copy.held,
+                    [&](std::size_t i) { return from[i - piece.tensor_begin]; });
+      });
+    }
+  }
+
+ private:
+  using States = RangeStates<Optimizer>;
+  struct Copy {
+    const GroupInfo* group;
+    HeldParts parts;
+    std::size_t k;
+    Array held;
+    std::vector<float> numbers;
+  };
+  template <class F>
+  static void for_each_piece(Copy& copy, F f) {
+    for (std::size_t r = copy.parts.first; r < copy.parts.last; ++r) {
+      copy.group->layout.for_each_piece(r, [&](const Piece& piece) {
+        const std::size_t at =
+            (r - copy.parts.first) * copy.group->layout.shard() + piece.shard_begin;
+        f(piece, at, copy.numbers.data() + at);
+      });
+    }
+  }
+
+  std::vector<Copy> copies_;
+};
+
+/// Lists state k of whole tensors: as one of the tensor where it has a number for each element,
+/// else as a tensor of its own, behind those of the model.
+template <class Optimizer>
+void list_whole_state(HeldState& state, const ParameterTable& parameters, const GroupInfo& group,
+                      const HeldParts& parts, std::size_t k, const Array& held) {
+  for (std::size_t place = 0; place < group.tensors.size(); ++place) {
+    const TensorInfo& tensor = parameters.tensors()[group.tensors[place]];
+    const std::size_t numbers = parameters.state_numbers(tensor, k);
+    if (numbers == 0 && tensor.shape.elements() != 0) continue;
+    HeldTensor* to = &state.tensors[group.tensors[place]];
+    std::string name = "state." + std::to_string(k);
+    if (numbers != tensor.shape.elements()) {
+      state.tensors.push_back({tensor.name + '/' + name, Shape{numbers}});
+      to = &state.tensors.back();
+      name = "numbers";
+    }
+    HeldPart part{name, held.type};
+    part.holders = parts.holders;
+    part.holder = parts.holder;
+    for (std::size_t r = parts.first; r < parts.last; ++r) {
+      group.layout.for_each_piece(r, [&](const Piece& piece) {
+        if (piece.tensor != place) return;
+        const std::size_t at = (r - parts.first) * group.layout.shard() + piece.shard_begin;
+        const Array kept = RangeStates<Optimizer>::kept(group, piece, at, k, held);
+        part.ranges.push_back({0, numbers, kept.data});
+      });
+    }
+    to->parts.push_back(std::move(part));
+  }
+}
+
 /// Weights (masters where there are any), optimizer state, counters and step of this rank.
-template <class Buffers, class Comm>
+template <class Optimizer, class Buffers, class Comm>
 HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
-                     const Buffers& buffers, const Schedule& schedule, const Control& control) {
+                     const Buffers& buffers, const Schedule& schedule, const Control& control,
+                     [[maybe_unused]] UnpackedStates<Optimizer>& unpacked) {
   HeldState state;
   for (std::size_t t = 0; t < parameters.tensors().size(); ++t) {
     const TensorInfo& tensor = parameters.tensors()[t];
@@ -101,7 +182,14 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
       add("weight", params, group.params);
     }
     for (std::size_t k = 0; k < group.states.size() && !info.frozen; ++k) {
-      add("state." + std::to_string(k), updated, group.states[k]);
+      if constexpr (!RangeOptimizer<Optimizer>) {
+        add("state." + std::to_string(k), updated, group.states[k]);
+      } else if constexpr (RangeStates<Optimizer>::of_blocks) {
+        add("state." + std::to_string(k), updated,
+            unpacked.take(info, updated, k, group.states[k]));
+      } else {
+        list_whole_state<Optimizer>(state, parameters, info, updated, k, group.states[k]);
+      }
     }
   }
   state.step = control.step();

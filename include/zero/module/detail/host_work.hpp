@@ -82,7 +82,7 @@ class HostWork {
       // A combine that failed has left the decision of the step before.
       if (control_.live().record->update.applied == 0 || streams_.failed()) return;
       for (std::size_t r = first; r < last; ++r) {
-        update_shard(g, buffers, gradient, r, (r - first) * parameters_.groups()[g].layout.shard());
+        update_shard(g, buffers, gradient, r, r - first);
       }
     });
   }
@@ -95,10 +95,11 @@ class HostWork {
   }
 
  private:
-  /// `begin` is where the shard begins in the buffers.
+  /// `nth` is which shard of those in the buffers it is.
   void update_shard(std::size_t g, const Group& buffers, const Array& gradient, std::size_t r,
-                    std::size_t begin) const {
+                    std::size_t nth) const {
     const GroupInfo& info = parameters_.groups()[g];
+    const std::size_t begin = nth * info.layout.shard();
     const ControlView& live = control_.live();
     const UpdateDecision& decision = live.record->update;
     info.layout.for_each_piece(r, [&](const Piece& piece) {
@@ -111,15 +112,25 @@ class HostWork {
         return whole.part(begin + piece.shard_begin, piece.count);
       };
       std::array<Array, Optimizer::states + 1> states;
-      for (std::size_t k = 0; k < Optimizer::states; ++k) states[k] = part(buffers.states[k]);
-      zero::update<Optimizer>(coefficients, decision.divisor, decision.clip,
-                              {.gradient = part(gradient),
-                               .master = part(buffers.master),
-                               .compute = part(buffers.own),
-                               .states = states.data(),
-                               .gather = info.types.gather,
-                               .random = live.random[tensor],
-                               .begin = piece.tensor_begin});
+      for (std::size_t k = 0; k < Optimizer::states; ++k) {
+        const StateLayout::Range range = info.states.range(piece, k);
+        const std::size_t shard = nth * info.states.shard(info.layout, k);
+        states[k] = buffers.states[k].part(shard + range.begin, range.count);
+      }
+      const UpdateArrays arrays{.gradient = part(gradient),
+                                .master = part(buffers.master),
+                                .compute = part(buffers.own),
+                                .states = states.data(),
+                                .gather = info.types.gather,
+                                .random = live.random[tensor],
+                                .begin = piece.tensor_begin};
+      if constexpr (RangeOptimizer<Optimizer>) {
+        Optimizer::update(coefficients, decision.divisor, decision.clip,
+                          parameters_.tensors()[tensor].shape, arrays,
+                          buffers.scratch.template as<float>());
+      } else {
+        zero::update<Optimizer>(coefficients, decision.divisor, decision.clip, arrays);
+      }
     });
   }
 

@@ -74,23 +74,33 @@ class KeptPlaces {
     }
   }
   void read(const TensorInfo& tensor, const Array& array, Held held, std::span<float> out) {
-    for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
+    const auto copy = [&](const Piece& piece, std::size_t at) {
       streams_.read(array.part(at, piece.count), [&](const Array& from, std::size_t begin) {
         cast(from, Array(out.data() + piece.tensor_begin + begin, from.count));
       });
-    });
+    };
+    const auto seen = [&](const Piece& piece) {
+      return out.subspan(piece.tensor_begin, piece.count);
+    };
+    read_pieces(tensor, held, seen, copy);
+  }
+  /// copy(piece, where it begins in a buffer) for what this rank holds, then seen(piece) of each
+  /// piece to all ranks.
+  template <class Seen, class Copy>
+  void read_pieces(const TensorInfo& tensor, Held held, Seen seen, Copy copy) {
+    for_each_piece(tensor, held, copy);
     if (held == Held::whole) return;
     const GroupInfo& group = parameters_.groups()[tensor.group];
     for (std::size_t r = 0; r < group.layout.ranks(); ++r) {
       const std::size_t shard = r / group.parts, replica = r % group.parts;
       group.layout.for_each_piece(r, [&](const Piece& piece) {
         if (piece.tensor != tensor.place) return;
-        float* const to = out.data() + piece.tensor_begin;
+        const std::span<float> to = seen(piece);
         const Label label{"read", tensor.name, 0};
         if (held == Held::shard) {
-          mesh_.shard.broadcast(to, piece.count, shard, label);
+          mesh_.shard.broadcast(to.data(), to.size(), shard, label);
         } else {
-          mesh_.world.broadcast(to, piece.count, replica * mesh_.shard.size() + shard, label);
+          mesh_.world.broadcast(to.data(), to.size(), replica * mesh_.shard.size() + shard, label);
         }
       });
     }

@@ -17,17 +17,20 @@
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/kept_places.hpp>
+#include <zero/module/detail/range_states.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/cast.hpp>
+#include <zero/optim/optimizer.hpp>
 
 namespace zero::detail {
 
 /// Reads and writes whole tensors whose elements lie on many ranks.
-template <class Comm, class Buffers, class Streams>
+template <class Optimizer, class Comm, class Buffers, class Streams>
 class KeptState : private KeptPlaces<Comm, Streams> {
   using Base = KeptPlaces<Comm, Streams>;
   using Held = typename Base::Held;
-  using Base::for_each_piece, Base::params_held, Base::read, Base::set, Base::state_held;
+  using Base::for_each_piece, Base::params_held, Base::read, Base::read_pieces, Base::set,
+      Base::state_held;
   using Base::mesh_, Base::parameters_, Base::schedule_, Base::streams_;
 
  public:
@@ -68,7 +71,14 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   /// Sets each number of optimizer state k to value(element).
   template <class F>
   void set_state(const TensorInfo& tensor, std::size_t k, F value) {
-    set(tensor, state(tensor, k), state_held(), value);
+    const Array& held = state(tensor, k);
+    if constexpr (RangeOptimizer<Optimizer>) {
+      for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
+        RangeStates<Optimizer>::set(parameters_.groups()[tensor.group], piece, at, k, held, value);
+      });
+    } else {
+      set(tensor, held, state_held(), value);
+    }
   }
 
   /// Sets each weight to value(tensor, element) of one rank, which alone calls it. A collective.
@@ -166,7 +176,18 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     }
   }
   void read_state(const TensorInfo& tensor, std::size_t k, std::span<float> out) {
-    read(tensor, state(tensor, k), state_held(), out);
+    const Array& held = state(tensor, k);
+    if constexpr (RangeOptimizer<Optimizer>) {
+      using States = RangeStates<Optimizer>;
+      const GroupInfo& group = parameters_.groups()[tensor.group];
+      read_pieces(
+          tensor, state_held(), [&](const Piece& piece) { return States::seen(piece, out); },
+          [&](const Piece& piece, std::size_t at) {
+            States::get(group, piece, at, k, held, States::seen(piece, out));
+          });
+    } else {
+      read(tensor, held, state_held(), out);
+    }
   }
 
  private:

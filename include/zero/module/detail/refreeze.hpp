@@ -79,6 +79,7 @@ void move_state(Engine& from, Engine& to) {
     clear_state(to, made);
     if (old.frozen || made.frozen) continue;
     for (std::size_t k = 0; k < Engine::states; ++k) {
+      whole.resize(from.parameters().state_numbers(old, k));
       kept(from).read_state(old, k, whole);
       kept(to).set_state(made, k, value);
     }
