@@ -38,8 +38,7 @@ inline Plan make_plan(std::size_t steps) {
 template <class O, class F>
 auto in_stage(std::size_t stage, std::size_t ranks, const O& optimizer, F f) {
   const harness::NamedStage named = harness::stages(ranks)[stage];
-  return harness::on_ranks<float>(Setup{}.on(ranks, named.replicas), named, zero::Precision{},
-                                  make_model(), optimizer, f);
+  return harness::on_ranks<float>(named, Setup{}.on(ranks, named.replicas), make_model(), optimizer, f, zero::Precision{});
 }
 
 /// Stage and ranks that save, then those that load: also hybrid and hpZ.

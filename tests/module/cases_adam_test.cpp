@@ -86,7 +86,8 @@ bool same(const Saved& a, const Saved& b) {
          a.counters == b.counters && a.step == b.step;
 }
 
-std::vector<Saved> load_and_save(const NamedStage& stage, const Setup& setup, const Model& model, const Saved& saved) {
+std::vector<Saved> load_and_save(const NamedStage& stage, const Setup& setup, const Model& model,
+                                 const Saved& saved) {
   return on_ranks(stage, setup, model, adam, [&](auto& module) {
     load(module, saved);
     return save(module);
@@ -144,10 +145,11 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_moves_no_counter_on_any_rank) {
   for (const std::size_t ranks : {3, 4}) {
     for_each_stage(ranks, [&](const NamedStage& stage) {
       BOOST_TEST_CONTEXT(stage) {
-        const auto saved = on_ranks(stage, Setup{}.on(ranks, stage.replicas), model, adam, [&](auto& m) {
-          (void)train(m, zero::UserCode::on_caller, plan);
-          return save(m);
-        });
+        const auto saved =
+            on_ranks(stage, Setup{}.on(ranks, stage.replicas), model, adam, [&](auto& m) {
+              (void)train(m, zero::UserCode::on_caller, plan);
+              return save(m);
+            });
         for (const Saved& rank : saved) {
           BOOST_TEST(rank.step == 4);
           BOOST_TEST(rank.counters[0] == 4);
@@ -196,10 +198,11 @@ BOOST_AUTO_TEST_CASE(a_tensor_without_gradient_is_not_decayed_and_not_counted) {
                   .touches = [](const Place& p) { return p.unit == 0 && p.tensor == 0; }};
   for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto saved = on_ranks(stage, Setup{}.on(2, stage.replicas), model, decaying, [&](auto& m) {
-        (void)train(m, zero::UserCode::on_caller, plan);
-        return save(m);
-      });
+      const auto saved =
+          on_ranks(stage, Setup{}.on(2, stage.replicas), model, decaying, [&](auto& m) {
+            (void)train(m, zero::UserCode::on_caller, plan);
+            return save(m);
+          });
       for (const Saved& rank : saved) {
         BOOST_TEST(rank.weights[0] < 0.1F);
         BOOST_TEST(all_are({rank.weights.begin() + 3, rank.weights.end()}, 1));
@@ -322,7 +325,8 @@ BOOST_AUTO_TEST_CASE(the_schedule_position_advances_once_per_applied_step) {
                   }};
   for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const Outcome& rank : train(stage, Setup{}.on(4, stage.replicas), model, scheduled, plan)) {
+      for (const Outcome& rank :
+           train(stage, Setup{}.on(4, stage.replicas), model, scheduled, plan)) {
         BOOST_TEST(all_near(rank.weights, -0.125 * 15));
       }
     }

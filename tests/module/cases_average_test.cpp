@@ -72,8 +72,9 @@ BOOST_AUTO_TEST_CASE(an_evaluation_sees_the_average_and_leaves_the_weights_as_th
     for_each_stage(ranks, [&](const NamedStage& stage) {
       for (const Mode& mode : modes()) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
-          for (const Seen& rank : on_ranks(stage, Setup{}.in(mode).on(ranks, stage.replicas), model, halves,
-                   [&](auto& module) { return average_and_train(module, mode.user_code); })) {
+          for (const Seen& rank :
+               on_ranks(stage, Setup{}.in(mode).on(ranks, stage.replicas), model, halves,
+                        [&](auto& module) { return average_and_train(module, mode.user_code); })) {
             check(rank);
           }
         }
@@ -87,10 +88,10 @@ BOOST_AUTO_TEST_CASE(bf16_weights_follow_the_masters_through_an_exchange) {
   const Model model = model_of({"unit", 1, sizes({5})}, {"fixed", 1, sizes({2}).frozen({0})});
   for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const Seen& rank :
-           on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
-             return average_and_train(module, zero::UserCode::on_caller);
-           })) {
+      for (const Seen& rank : on_ranks<zero::bf16>(
+               stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
+                 return average_and_train(module, zero::UserCode::on_caller);
+               })) {
         check(rank);
       }
     }
@@ -127,8 +128,8 @@ BOOST_AUTO_TEST_CASE(freezing_one_tensor_and_thawing_it_moves_the_averages_of_th
   };
   std::vector<float> first;
   for_each_stage(4, [&](const NamedStage& stage) {
-    const auto ranks =
-        on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
+    const auto ranks = on_ranks<zero::bf16>(
+        stage, Setup{}.on(4, stage.replicas), model, halves, [&](auto& module) {
           (void)train(module, zero::UserCode::on_caller, plan);
           const auto weights = weights_of(module), averages = state_of(module, Ema::average);
           module.set_frozen("b.a", true);

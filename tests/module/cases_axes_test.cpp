@@ -113,21 +113,24 @@ BOOST_AUTO_TEST_CASE(parts_that_finish_in_different_ways_get_an_error_and_update
     for (const bool in_options : {false, true}) {  // or one rank of one part runs another unit
       BOOST_TEST_CONTEXT(stage << (in_options ? ", options" : ", units")) {
         for (const auto& [text, weights] :
-             on_ranks(stage, Setup{}.on(2, stage.replicas).with_axes({2}), model, sgd, [&](auto& module) {
-               const bool differs = part_of(module) == 1;
-               Plan plan{.micro_steps = 2};
-               if (in_options && differs) plan.finish.max_norm = 1;
-               if (!in_options && differs) {
-                 plan.runs = [](const Place& p) { return p.unit == 0 || p.micro_step == p.rank; };
-               }
-               std::string said = error_of([&] {
-                 Outcome outcome;
-                 auto step = module.begin_step({.micro_steps = 2});
-                 run_passes(module, step, zero::UserCode::on_caller, plan, 0, outcome);
-                 (void)step.finish(plan.finish);
-               });
-               return std::pair(said, weights_of(module));
-             })) {
+             on_ranks(stage, Setup{}.on(2, stage.replicas).with_axes({2}), model, sgd,
+                      [&](auto& module) {
+                        const bool differs = part_of(module) == 1;
+                        Plan plan{.micro_steps = 2};
+                        if (in_options && differs) plan.finish.max_norm = 1;
+                        if (!in_options && differs) {
+                          plan.runs = [](const Place& p) {
+                            return p.unit == 0 || p.micro_step == p.rank;
+                          };
+                        }
+                        std::string said = error_of([&] {
+                          Outcome outcome;
+                          auto step = module.begin_step({.micro_steps = 2});
+                          run_passes(module, step, zero::UserCode::on_caller, plan, 0, outcome);
+                          (void)step.finish(plan.finish);
+                        });
+                        return std::pair(said, weights_of(module));
+                      })) {
           BOOST_TEST(says(text, {"ContractError: ", "nothing was updated"}), text);
           BOOST_TEST(all_are(weights, 0));
         }
@@ -180,8 +183,8 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_those_of_the_formula_with_further_a
                everyone();
                const zero::Traffic after = module.sent();
                const zero::BytesSent predicted = module.predicted_bytes_sent();
-               const std::size_t needed =
-                   zero::bytes_needed(stage.value, split_model(), module.mesh(), sgd, setup.options);
+               const std::size_t needed = zero::bytes_needed(stage.value, split_model(),
+                                                             module.mesh(), sgd, setup.options);
                everyone();
                return std::pair(
                    module.bytes_held() == module.predicted_bytes_held() &&

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_models_learn_so_at_construction) {
         for (const std::string& text :
              errors_on_ranks(2, std::chrono::seconds(10), [&](auto& comm) {
                auto module = shard(stage, comm.rank() == 0 ? here : other,
-                                                zero::mesh(comm, stage.replicas), sgd);
+                                   zero::mesh(comm, stage.replicas), sgd);
              })) {
           BOOST_TEST(says(text, {"ContractError: ", "rank 1", "model"}), text);
         }

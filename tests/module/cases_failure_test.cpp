@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_is_reported_and_nothing_changes
             }};
             fails = on_all || comm.rank() == 1;
             auto module = shard(stage, four_units(), zero::mesh(comm, stage.replicas), failing,
-                                             setup.options);
+                                setup.options);
             const Plan plan{.steps = 2};
             Outcome outcome;
             texts[comm.rank()] = error_of([&] {
@@ -236,13 +236,15 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_that_throws_for_a_later_tensor_changes_noth
           if (step == 1 && ++calls > 4) throw std::runtime_error("no rate");
           return 1;
         }};
-        for (const auto& [text, steps, weights] : on_ranks(stage, Setup{}.in(mode).on(2, stage.replicas), four_units(), failing, [&](auto& module) {
-                   std::string error = error_of([&] {
-                     (void)train(module, mode.user_code, {.steps = 2});
-                     module.synchronize();
-                   });
-                   return std::tuple(std::move(error), module.step(), weights_of(module));
-                 })) {
+        for (const auto& [text, steps, weights] :
+             on_ranks(stage, Setup{}.in(mode).on(2, stage.replicas), four_units(), failing,
+                      [&](auto& module) {
+                        std::string error = error_of([&] {
+                          (void)train(module, mode.user_code, {.steps = 2});
+                          module.synchronize();
+                        });
+                        return std::tuple(std::move(error), module.step(), weights_of(module));
+                      })) {
           BOOST_TEST((text.empty() || says(text, {"no rate"})), text);
           BOOST_TEST(steps == 1);
           BOOST_TEST(all_are(weights, -1));
@@ -302,7 +304,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_leaves_without_a_word_is_named_with_the_collect
             BOOST_TEST(says(errors[r], {"CommunicatorError: ", "unit", " left", "\nLast operations",
                                         "\n  rank 0: ", "(not done)", "\n  rank 2: "}),
                        errors[r]);
-            if (replicas == 1) BOOST_TEST(says(errors[r], {"rank 2 left"}), errors[r]);
+            if (stage.replicas == 1) BOOST_TEST(says(errors[r], {"rank 2 left"}), errors[r]);
           }
         }
       }

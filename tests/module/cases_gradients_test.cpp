@@ -21,7 +21,8 @@ float micro_of(const Place& p) { return static_cast<float>(p.micro_step); }
 void every_element_moves(const Setup& setup, const Model& model, const Plan& plan, float moved) {
   for_each_stage(setup.ranks, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage << " on " << setup.ranks << " ranks") {
-      for (const Outcome& rank : train(stage, setup.on(setup.ranks, stage.replicas), model, sgd, plan)) {
+      for (const Outcome& rank :
+           train(stage, setup.on(setup.ranks, stage.replicas), model, sgd, plan)) {
         BOOST_TEST(all_are(rank.weights, -moved));
         BOOST_TEST(rank.applied());
       }

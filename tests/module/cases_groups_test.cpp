@@ -103,13 +103,12 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_returns_nonsense_is_an_error_before_anythin
   for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       for (const auto& [text, weights] :
-           on_ranks(stage, Setup{}.on(2, stage.replicas), model_of({"unit", 1, sizes({3})}), nonsense,
-                           [&](auto& module) {
-                             std::string said = error_of([&] {
-                               (void)train(module, zero::UserCode::on_caller, {.steps = 2});
-                             });
-                             return std::pair(said, weights_of(module));
-                           })) {
+           on_ranks(stage, Setup{}.on(2, stage.replicas), model_of({"unit", 1, sizes({3})}),
+                    nonsense, [&](auto& module) {
+                      std::string said = error_of(
+                          [&] { (void)train(module, zero::UserCode::on_caller, {.steps = 2}); });
+                      return std::pair(said, weights_of(module));
+                    })) {
         BOOST_TEST(says(text, {"ContractError: ", "-1", "step 1"}), text);
         BOOST_TEST(all_are(weights, -1));
       }
@@ -134,7 +133,7 @@ BOOST_AUTO_TEST_CASE(ranks_with_different_optimizers_get_an_error_and_update_not
         std::vector<std::vector<float>> weights(2);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
           auto sharded = shard(stage, model, zero::mesh(comm, stage.replicas),
-                                            comm.rank() == 0 ? pair.first : pair.second);
+                               comm.rank() == 0 ? pair.first : pair.second);
           zero::Module<Model, Sgd, zero::ThreadCommunicator, float>& module = sharded;
           texts[comm.rank()] =
               error_of([&] { (void)train(module, zero::UserCode::on_caller, {}); });

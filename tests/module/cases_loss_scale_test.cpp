@@ -44,9 +44,8 @@ void everywhere(std::size_t ranks, const zero::LossScale& scaling, const Model& 
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
         Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
         setup.options.loss_scale = scaling;
-        f(on_ranks(stage, setup, model, optimizer, [&](auto& module) {
-          return train_scaled(module, mode.user_code, plan);
-        }));
+        f(on_ranks(stage, setup, model, optimizer,
+                   [&](auto& module) { return train_scaled(module, mode.user_code, plan); }));
       }
     }
   });
@@ -170,7 +169,8 @@ BOOST_AUTO_TEST_CASE(bf16_weights_with_a_fixed_scale_move_exactly_in_each_stage)
     BOOST_TEST_CONTEXT(stage) {
       Setup setup = Setup{}.on(2, stage.replicas);
       setup.options.loss_scale = zero::LossScale::fixed(128);
-      for (const Outcome& rank : on_ranks<zero::bf16>(stage, setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
+      for (const Outcome& rank : on_ranks<zero::bf16>(
+               stage, setup, model_of({"unit", 1, sizes({4})}), sgd, [&](auto& module) {
                  return train_scaled(module, zero::UserCode::on_caller, plan);
                })) {
         for (std::size_t k = 0; k < 4; ++k) {

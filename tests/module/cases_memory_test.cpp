@@ -152,8 +152,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_allocated_after_construction) {
         std::array<std::size_t, 2> counted{};
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
-          auto module =
-              shard(stage, model, zero::mesh(comm, setup.replicas), sgd, setup.options);
+          auto module = shard(stage, model, zero::mesh(comm, setup.replicas), sgd, setup.options);
           module.initialize([](const auto&, std::size_t) { return 0.0F; });
           comm.barrier();
           const std::size_t before = allocations;
@@ -217,7 +216,8 @@ BOOST_AUTO_TEST_CASE(a_module_lives_in_the_memory_of_the_caller) {
   for_each_stage(2, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
       const Setup setup = Setup{}.on(2, stage.replicas);
-      const std::size_t bytes = zero::bytes_needed(stage.value, model, 2, sgd, setup.options, stage.replicas);
+      const std::size_t bytes =
+          zero::bytes_needed(stage.value, model, 2, sgd, setup.options, stage.replicas);
       const Block blocks[2] = {Block(bytes), Block(bytes)};
       std::vector<Outcome> outcomes(2);
       on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {

@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(evaluation_in_any_place_changes_no_bit_and_sees_the_newest_
 BOOST_AUTO_TEST_CASE(evaluation_before_the_first_step_sees_the_initial_weights) {
   const Model model = model_of({"unit", 3, sizes({5})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const auto& seen : on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [](auto& module) {
+    for (const auto& seen :
+         on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [](auto& module) {
            module.initialize([](const auto&, std::size_t) { return 3.0F; });
            return evaluate(module, zero::UserCode::on_caller);
          })) {

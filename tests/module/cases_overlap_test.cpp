@@ -85,14 +85,15 @@ struct WatchedOutcome {
   Outcome outcome;
   std::vector<std::string> lines;
 };
-std::vector<WatchedOutcome> train_watched(const NamedStage& stage, const Setup& setup, const Model& model, const Plan& plan,
+std::vector<WatchedOutcome> train_watched(const NamedStage& stage, const Setup& setup,
+                                          const Model& model, const Plan& plan,
                                           std::chrono::microseconds delay) {
   std::vector<WatchedOutcome> all(setup.ranks);
   on_threads(setup.ranks, setup.options.time_limit, [&](zero::ThreadCommunicator& comm) {
     const auto log = std::make_shared<Watched::Log>();
     log->delay = delay;
-    auto module = shard(stage, model, zero::mesh(Watched(comm, log), setup.replicas), sgd,
-                                     setup.options);
+    auto module =
+        shard(stage, model, zero::mesh(Watched(comm, log), setup.replicas), sgd, setup.options);
     all[comm.rank()].outcome = train(module, setup.options.user_code, plan);
     all[comm.rank()].lines = log->lines;
   });
@@ -111,8 +112,8 @@ BOOST_AUTO_TEST_CASE(all_ranks_issue_the_same_collectives_in_the_same_order_in_e
     const Mode& mode = modes()[static_cast<std::size_t>(run) % modes().size()];
     const std::vector<char> shifts_addresses(static_cast<std::size_t>(run) * 4097);
     const Setup setup = Setup{}.in(mode, static_cast<std::uint64_t>(run)).on(2);
-    const auto ranks =
-        train_watched(named<zero::Zero3>("3"), setup, model, {.steps = 3}, std::chrono::microseconds(0));
+    const auto ranks = train_watched(named<zero::Zero3>("3"), setup, model, {.steps = 3},
+                                     std::chrono::microseconds(0));
     if (first.empty()) first = ranks[0].lines;
     for (const WatchedOutcome& rank : ranks) BOOST_TEST(rank.lines == first);
   }
@@ -164,13 +165,14 @@ BOOST_AUTO_TEST_CASE(slots_and_prefetch_change_no_bit) {
   };
   check(named<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 3}>>>("three slots"));
   check(named<Stage<ShardOptimizer<>, ShardGrads<GradsOptions{.slots = 1}>,
-                         ShardParams<ParamsOptions{
-                             .forward_prefetch = 0, .backward_prefetch = 0, .keep_at_turn = 0}>>>("no prefetch"));
-  check.operator()<
-      Stage<ShardOptimizer<>, ShardGrads<>,
-            ShardParams<ParamsOptions{
-                .forward_prefetch = 3, .backward_prefetch = 2, .keep_at_turn = zero::keep_all}>>>(
-      "deep");
+                    ShardParams<ParamsOptions{
+                        .forward_prefetch = 0, .backward_prefetch = 0, .keep_at_turn = 0}>>>(
+      "no prefetch"));
+  check(named<
+        Stage<ShardOptimizer<>, ShardGrads<>,
+              ShardParams<ParamsOptions{
+                  .forward_prefetch = 3, .backward_prefetch = 2, .keep_at_turn = zero::keep_all}>>>(
+      "deep"));
 }
 
 // B77 B81

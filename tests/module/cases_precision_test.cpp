@@ -131,23 +131,24 @@ BOOST_AUTO_TEST_CASE(squares_beyond_the_type_of_the_weights_make_no_infinite_nor
 BOOST_AUTO_TEST_CASE(every_tensor_that_a_unit_shows_is_aligned_to_sixteen_bytes) {
   const Model model = model_of({"unit", 3, sizes({1, 7, 5, 64})});
   const auto check = [&]<class T>(T, const NamedStage& stage, std::size_t ranks) {
-    const auto ok = on_ranks<T>(stage, Setup{}.on(ranks, stage.replicas), model, sgd, [](auto& module) {
-      std::size_t aligned = 0;
-      const auto count = [&](const auto& view) {
-        for (std::size_t t = 0; t < most_tensors; ++t) {
-          aligned += reinterpret_cast<std::uintptr_t>(view[t].data()) % 16 == 0;
-        }
-      };
-      auto step = module.begin_step();
-      for (auto unit : step.forward()) count(unit.template weights<Parts>());
-      for (auto unit : step.backward()) {
-        count(unit.template weights<Parts>());
-        count(unit.template gradients<Parts>());
-        for (float& x : unit.template gradients<Parts>().d) x += 2;
-      }
-      const zero::StepResult result = step.finish();
-      return aligned == 36 && result.norm == 2 * std::sqrt(3 * 64.0);
-    });
+    const auto ok =
+        on_ranks<T>(stage, Setup{}.on(ranks, stage.replicas), model, sgd, [](auto& module) {
+          std::size_t aligned = 0;
+          const auto count = [&](const auto& view) {
+            for (std::size_t t = 0; t < most_tensors; ++t) {
+              aligned += reinterpret_cast<std::uintptr_t>(view[t].data()) % 16 == 0;
+            }
+          };
+          auto step = module.begin_step();
+          for (auto unit : step.forward()) count(unit.template weights<Parts>());
+          for (auto unit : step.backward()) {
+            count(unit.template weights<Parts>());
+            count(unit.template gradients<Parts>());
+            for (float& x : unit.template gradients<Parts>().d) x += 2;
+          }
+          const zero::StepResult result = step.finish();
+          return aligned == 36 && result.norm == 2 * std::sqrt(3 * 64.0);
+        });
     for (const bool rank : ok) BOOST_TEST(rank);
   };
   for (const std::size_t ranks : {1, 2, 3}) {

@@ -60,7 +60,7 @@ void check_that_a_difference_is_named() {
           // Of the shards of a replica, rank 3 may have the one with unit.1.b, not that with
           // fixed.a.
           const bool held = stage.replicas == 1 || (std::string(tensor) == "unit.1.b" &&
-                                              std::string(stage.name) == "hybrid");
+                                                    std::string(stage.name) == "hybrid");
           const char* const other = stage.replicas == 1 ? "rank 0," : "rank 1,";
           BOOST_TEST(said[0].empty() == !held, said[0]);
           if (held) {
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(masters_that_differ_below_the_precision_of_the_weights_are_
         BOOST_TEST(says(text, {"ContractError: ", "rank 1 has", "'unit.a'"}), text);
       }
     }
-  });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shards_that_nobody_else_holds_may_be_set_by_each_rank) {
@@ -136,8 +136,8 @@ void check_sync() {
     for_each_stage(ranks, [&](const NamedStage& stage) {
       for (const std::size_t root : {std::size_t{0}, ranks - 1}) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, root " << root) {
-          const std::vector<std::array<std::vector<float>, 2>> all =
-              on_ranks<T>(stage, Setup{}.on(ranks, stage.replicas), some_model(), sgd, [&](auto& module) {
+          const std::vector<std::array<std::vector<float>, 2>> all = on_ranks<T>(
+              stage, Setup{}.on(ranks, stage.replicas), some_model(), sgd, [&](auto& module) {
                 const auto mine = static_cast<float>(module.mesh().world.rank());
                 module.initialize([&](const zero::TensorInfo& tensor,
                                       std::size_t e) { return mine + weight_of(tensor, e); },
@@ -200,7 +200,7 @@ void check_broadcast() {
         for (const auto& rank : all) {
           BOOST_TEST(same_bits(rank[0], all[0][0]));
           BOOST_TEST(same_bits(rank[1], rank[0]));  // weights and masters are of one mind
-          if (replicas == 1) BOOST_TEST(all_are(rank[0], static_cast<float>(root)));
+          if (stage.replicas == 1) BOOST_TEST(all_are(rank[0], static_cast<float>(root)));
           for (const float w : rank[0]) BOOST_TEST((root == 0 ? w < 2 : w >= 2));
         }
       }
@@ -216,11 +216,13 @@ BOOST_AUTO_TEST_CASE(bf16_weights_of_one_rank_can_become_those_of_all) {
 BOOST_AUTO_TEST_CASE(a_broadcast_of_equal_weights_changes_no_bit_of_the_masters) {
   for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      for (const std::vector<float>& weights : on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas), model_of({"unit", 1, sizes({20})}), sgd, [](auto& module) {
-                 module.initialize([](const auto&, auto) { return 1 + 0x1p-20F; });
-                 module.broadcast_weights();
-                 return weights_of(module);
-               })) {
+      for (const std::vector<float>& weights :
+           on_ranks<zero::bf16>(stage, Setup{}.on(4, stage.replicas),
+                                model_of({"unit", 1, sizes({20})}), sgd, [](auto& module) {
+                                  module.initialize([](const auto&, auto) { return 1 + 0x1p-20F; });
+                                  module.broadcast_weights();
+                                  return weights_of(module);
+                                })) {
         BOOST_TEST(all_are(weights, 1 + 0x1p-20F));
       }
     }

@@ -50,7 +50,8 @@ BOOST_AUTO_TEST_CASE(any_sizes_train_on_any_number_of_ranks) {
       const float moved = 3 * static_cast<float>(ranks + 1);
       for_each_stage(ranks, [&](const NamedStage& stage) {
         BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks") {
-          for (const Outcome& rank : train(stage, Setup{}.on(ranks, stage.replicas), model, sgd, plan)) {
+          for (const Outcome& rank :
+               train(stage, Setup{}.on(ranks, stage.replicas), model, sgd, plan)) {
             BOOST_TEST(all_are(rank.weights, -moved));
           }
         }
@@ -127,12 +128,13 @@ BOOST_AUTO_TEST_CASE(a_tensor_without_elements_is_read_and_written_as_such) {
   const Model model = model_of({"unit", 1, sizes({0, 2})});
   for_each_stage(4, [&](const NamedStage& stage) {
     BOOST_TEST_CONTEXT(stage) {
-      const auto owned = on_ranks(stage, Setup{}.on(4, stage.replicas), model, sgd, [](auto& module) {
-        module.write_weights("unit.a", std::span<const float>());
-        module.read_weights("unit.a", std::span<float>());
-        module.read_state("unit.a", 0, std::span<float>());
-        return module.owned("unit.a");
-      });
+      const auto owned =
+          on_ranks(stage, Setup{}.on(4, stage.replicas), model, sgd, [](auto& module) {
+            module.write_weights("unit.a", std::span<const float>());
+            module.read_weights("unit.a", std::span<float>());
+            module.read_state("unit.a", 0, std::span<float>());
+            return module.owned("unit.a");
+          });
       for (const std::size_t count : owned) BOOST_TEST(count == 0U);
     }
   });

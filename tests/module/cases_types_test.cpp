@@ -82,11 +82,12 @@ BOOST_AUTO_TEST_CASE(a_tensor_of_floats_keeps_its_bits_in_a_module_of_bf16) {
       for (const Mode& mode : modes()) {
         BOOST_TEST_CONTEXT(stage.name << ", " << mode.name) {
           const auto all = on_ranks<bf16>(
-              Setup{}.in(mode).on(ranks), stage, zero::precision_of<bf16>, mixed_model(3), sgd,
+              stage, Setup{}.in(mode).on(ranks), mixed_model(3), sgd,
               [&](auto& module) {
                 return train(module, mode.user_code, 1, start,
                              [](std::size_t rank, auto, auto) { return float(rank % 3) + 1; });
-              });
+              },
+              zero::precision_of<bf16>);
           for (const Seen& seen : all) {
             for (std::size_t i = 0; i < 15; ++i) {
               BOOST_TEST(seen.norms.at(i) == start + float(i % 5 % 2));
@@ -115,9 +116,9 @@ BOOST_AUTO_TEST_CASE(units_of_several_types_train_the_same_bits_in_all_stages) {
       for (const Mode& mode : {modes()[0], modes()[5]}) {
         BOOST_TEST_CONTEXT(stage.name << ", " << mode.name) {
           const auto all = on_ranks<bf16>(
-              Setup{}.in(mode).on(3), stage, zero::precision_of<bf16>, mixed_model(4, options),
-              adam,
-              [&](auto& module) { return train(module, mode.user_code, 4, 1.001F, gradient); });
+              stage, Setup{}.in(mode).on(3), mixed_model(4, options), adam,
+              [&](auto& module) { return train(module, mode.user_code, 4, 1.001F, gradient); },
+              zero::precision_of<bf16>);
           for (const Seen& seen : all) {
             std::vector<float> bits = seen.after;
             bits.insert(bits.end(), seen.states.begin(), seen.states.end());
@@ -136,7 +137,7 @@ BOOST_AUTO_TEST_CASE(weights_and_state_of_every_type_are_read_and_written_by_nam
   const zero::AdamW adam{};
   for (const NamedStage& stage : stages(4)) {
     const auto all = on_ranks<bf16>(
-        Setup{}.on(4), stage, zero::precision_of<bf16>, mixed_model(2, {zero::frozen}), adam,
+        stage, Setup{}.on(4), mixed_model(2, {zero::frozen}), adam,
         [](auto& module) {
           const std::vector<float> three(3, 1 + 0x1p-20F), seven(7, 1 + 0x1p-20F),
               five(5, 0x1p-30F);
@@ -148,7 +149,8 @@ BOOST_AUTO_TEST_CASE(weights_and_state_of_every_type_are_read_and_written_by_nam
           module.read_weights("unit.1.weight", b);
           module.read_state("unit.1.norm", 1, c);
           return same_bits(a, three) && all_are(b, 1) && same_bits(c, five) ? 1 : 0;
-        });
+        },
+        zero::precision_of<bf16>);
     for (const int ok : all) BOOST_TEST(ok == 1);
   }
 }
@@ -157,7 +159,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_of_floats_can_be_left_without_a_gradient) {
   const zero::Sgd sgd{.learning_rate = 1};
   for (const NamedStage& stage : stages(2)) {
     const auto all = on_ranks<bf16>(
-        Setup{}.on(2), stage, zero::precision_of<bf16>, mixed_model(1), sgd, [](auto& module) {
+        stage, Setup{}.on(2), mixed_model(1), sgd,
+        [](auto& module) {
           auto step = module.begin_step();
           for (auto unit : step.forward()) (void)unit;
           for (auto unit : step.backward()) {
@@ -169,7 +172,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_of_floats_can_be_left_without_a_gradient) {
           (void)step.finish();
           module.synchronize();
           return std::pair(module.counter("unit.0.norm"), module.counter("unit.0.scale"));
-        });
+        },
+        zero::precision_of<bf16>);
     for (const auto& [norm, scale] : all) BOOST_TEST((norm == 0 && scale == 1));
   }
 }

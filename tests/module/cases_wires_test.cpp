@@ -134,9 +134,9 @@ const zero::Sgd sgd{.learning_rate = 1};
 template <class T>
 std::vector<Outcome> train(const Setup& setup, const NamedStage& stage, const Precision& types,
                            const Model& model, const zero::Sgd& optimizer, const Plan& plan) {
-  return on_ranks<T>(setup, stage, types, model, optimizer, [&](auto& module) {
-    return harness::train(module, setup.options.user_code, plan);
-  });
+  return on_ranks<T>(
+      stage, setup, model, optimizer,
+      [&](auto& module) { return harness::train(module, setup.options.user_code, plan); }, types);
 }
 
 BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_as_predicted_for_all_types) {
@@ -146,8 +146,9 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_as_predicted_for_all_types) {
   for_each_precision([&]<class T>(const Precision& types) {
     for (const std::size_t ranks : {1, 3, 4}) {
       for (const NamedStage& stage : stages(ranks)) {
-        const auto all =
-            on_ranks<T>(Setup{}.on(ranks), stage, types, model, sgd, [&](auto& module) {
+        const auto all = on_ranks<T>(
+            stage, Setup{}.on(ranks), model, sgd,
+            [&](auto& module) {
               const zero::BytesHeld held = module.bytes_held();
               bool fits = held == module.predicted_bytes_held();
               for (const std::size_t micro_steps : {1, 3}) {
@@ -163,7 +164,8 @@ BOOST_AUTO_TEST_CASE(bytes_held_and_sent_are_as_predicted_for_all_types) {
                        now.all_reduce - before.all_reduce == sent.all_reduce;
               }
               return std::pair(fits ? 1 : 0, held.staging);
-            });
+            },
+            types);
         for (const auto& [fits, bytes] : all) {
           BOOST_TEST(fits == 1, stage.name << " on " << ranks << " ranks");
           staged += bytes != 0;
@@ -312,7 +314,8 @@ BOOST_AUTO_TEST_CASE(stochastic_rounding_gives_the_same_bits_on_all_replicas_and
     for (const NamedStage& stage : stages(ranks)) {
       for (const Mode& mode : {modes()[0], modes()[5]}) {
         const auto bits = on_ranks<bf16>(
-            Setup{}.in(mode).on(ranks), stage, unmastered, model, grid::adam, [&](auto& module) {
+            stage, Setup{}.in(mode).on(ranks), model, grid::adam,
+            [&](auto& module) {
               const Outcome outcome = harness::train(module, mode.user_code, plan);
               std::vector<std::uint32_t> all;
               for (const auto& values :
@@ -320,7 +323,8 @@ BOOST_AUTO_TEST_CASE(stochastic_rounding_gives_the_same_bits_on_all_replicas_and
                 for (const float x : values) all.push_back(std::bit_cast<std::uint32_t>(x));
               }
               return all;
-            });
+            },
+            unmastered);
         for (const auto& rank : bits) {
           if (expected.empty()) expected = rank;
           BOOST_TEST((rank == expected), stage.name << " on " << ranks << ", " << mode.name);
@@ -336,23 +340,26 @@ std::vector<std::vector<bool>> ups(std::uint64_t seed) {
   const Model model = model_of({"unit", 1, sizes({4096, 4096})});
   Setup setup = Setup{}.on(4);
   setup.options.rounding_seed = seed;
-  const auto ranks = on_ranks<bf16>(
-      setup, stages(4)[3], {.compute = bf, .master = false}, model, sgd, [&](auto& module) {
-        std::vector<std::vector<bool>> patterns;
-        for (std::size_t k = 0; k < 2; ++k) {
-          const std::vector<float> ones(4096, 1);
-          module.write_weights("unit.a", ones);
-          module.write_weights("unit.b", ones);
-          const Plan plan{.gradient = [](const Place&) { return -0x1p-8F; }};
-          const auto weights =
-              harness::train(module, zero::UserCode::on_caller, plan, false).weights;
-          for (std::size_t begin : {std::size_t{0}, std::size_t{4096}}) {
-            std::vector<bool>& pattern = patterns.emplace_back();
-            for (std::size_t i = 0; i < 4096; ++i) pattern.push_back(weights[begin + i] != 1);
-          }
-        }
-        return patterns;
-      });
+  const auto ranks =
+      on_ranks<bf16>(stages(4)[3], setup, model, sgd,
+                     [&](auto& module) {
+                       std::vector<std::vector<bool>> patterns;
+                       for (std::size_t k = 0; k < 2; ++k) {
+                         const std::vector<float> ones(4096, 1);
+                         module.write_weights("unit.a", ones);
+                         module.write_weights("unit.b", ones);
+                         const Plan plan{.gradient = [](const Place&) { return -0x1p-8F; }};
+                         const auto weights =
+                             harness::train(module, zero::UserCode::on_caller, plan, false).weights;
+                         for (std::size_t begin : {std::size_t{0}, std::size_t{4096}}) {
+                           std::vector<bool>& pattern = patterns.emplace_back();
+                           for (std::size_t i = 0; i < 4096; ++i)
+                             pattern.push_back(weights[begin + i] != 1);
+                         }
+                       }
+                       return patterns;
+                     },
+                     {.compute = bf, .master = false});
   for (const auto& rank : ranks) BOOST_TEST((rank == ranks[0]));
   return ranks[0];
 }
@@ -377,26 +384,29 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_again_rounded_to_the_type_that_is_t
   const Model model = model_of({"unit", 2, sizes({5, 3}).frozen({1})});
   for_each_precision([&]<class T>(const Precision& types) {
     for (const NamedStage& stage : stages(4)) {
-      const auto ok = on_ranks<T>(Setup{}.on(4), stage, types, model, sgd, [&](auto& module) {
-        const auto rounded = [](float x, DataType type) {
-          return zero::with_type(
-              type, [x]<class Type>() { return zero::to_float(zero::from_float<Type>(x)); });
-        };
-        const float exact = 1 + 0x1p-7F + 0x1p-8F + 0x1p-20F;
-        std::vector<float> five(5, exact), three(3, exact);
-        module.write_weights("unit.1.a", five);
-        module.write_weights("unit.1.b", three);
-        module.write_state("unit.1.a", 0, five);
-        module.read_weights("unit.1.a", five);
-        module.read_weights("unit.1.b", three);
-        const DataType kept = types.master ? fp : bf;
-        bool same =
-            all_are(five, rounded(exact, kept)) && all_are(three, rounded(exact, types.gather));
-        module.read_state("unit.1.a", 0, five);
-        same = same && all_are(five, rounded(exact, types.moments));
-        const std::vector<float> seen = evaluate(module, zero::UserCode::on_caller);
-        return same && seen[8] == rounded(exact, types.gather) ? 1 : 0;
-      });
+      const auto ok = on_ranks<T>(
+          stage, Setup{}.on(4), model, sgd,
+          [&](auto& module) {
+            const auto rounded = [](float x, DataType type) {
+              return zero::with_type(
+                  type, [x]<class Type>() { return zero::to_float(zero::from_float<Type>(x)); });
+            };
+            const float exact = 1 + 0x1p-7F + 0x1p-8F + 0x1p-20F;
+            std::vector<float> five(5, exact), three(3, exact);
+            module.write_weights("unit.1.a", five);
+            module.write_weights("unit.1.b", three);
+            module.write_state("unit.1.a", 0, five);
+            module.read_weights("unit.1.a", five);
+            module.read_weights("unit.1.b", three);
+            const DataType kept = types.master ? fp : bf;
+            bool same =
+                all_are(five, rounded(exact, kept)) && all_are(three, rounded(exact, types.gather));
+            module.read_state("unit.1.a", 0, five);
+            same = same && all_are(five, rounded(exact, types.moments));
+            const std::vector<float> seen = evaluate(module, zero::UserCode::on_caller);
+            return same && seen[8] == rounded(exact, types.gather) ? 1 : 0;
+          },
+          types);
       for (const int rank : ok) BOOST_TEST(rank == 1, stage.name);
     }
   });
@@ -429,8 +439,8 @@ BOOST_AUTO_TEST_CASE(a_module_refuses_types_that_are_not_those_of_its_views) {
   for (const Precision& wrong : std::vector<Precision>{
            {.compute = fp}, {.compute = bf, .accumulate = bf}, {.compute = bf, .gather = half}}) {
     BOOST_TEST(says(error_of([&] {
-                      (void)on_ranks<bf16>(Setup{}, stages(1)[0], wrong, model, sgd,
-                                           [](auto&) { return 0; });
+                      (void)on_ranks<bf16>(
+                          stages(1)[0], Setup{}, model, sgd, [](auto&) { return 0; }, wrong);
                     }),
                     {"ContractError: zero::Module: the given Precision"}));
   }

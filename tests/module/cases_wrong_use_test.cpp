@@ -152,8 +152,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
       }
     }
   };
-  check.operator()<zero::Zero1>("stage 1", 1);
-  check.operator()<zero::Hybrid>("hybrid", 2);
+  check(named<zero::Zero1>("stage 1"));
+  check(named<zero::Hybrid>("hybrid", 2));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -155,8 +155,8 @@ class Rig {
   }
   void initialize() {
     for (const zero::TensorInfo& tensor : table_.tensors()) {
-      zero::detail::KeptState<Comm, Buffers, zero::detail::HostStreams>(table_, mesh_, buffers_,
-                                                                        schedule_, streams_)
+      zero::detail::KeptState<zero::AdamW, Comm, Buffers, zero::detail::HostStreams>(
+          table_, mesh_, buffers_, schedule_, streams_)
           .set_weights(tensor, [&](std::size_t i) { return grid::initial_weight(tensor, i); });
     }
   }

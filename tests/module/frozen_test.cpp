@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_few_trained_elements_beside_many_frozen_ones_cost_little)
   const Model model = model_of({"unit", 1, sizes({100'000, 10}).frozen({0})});
   for_each_stage(2, [&](const NamedStage& stage) {
     for (const auto& held : on_ranks(stage, Setup{}.on(2, stage.replicas), model, zero::AdamW{},
-                                            [](auto& module) { return module.bytes_held(); })) {
+                                     [](auto& module) { return module.bytes_held(); })) {
       BOOST_TEST(held.gradients + held.optimizer <= 1024U, stage);
     }
   });

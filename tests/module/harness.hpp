@@ -215,8 +215,8 @@ template <class T = float, class ModelType, class Optimizer, class Body>
 auto on_ranks(const NamedStage& stage, const Setup& setup, const ModelType& model,
               const Optimizer& optimizer, Body body,
               const zero::Precision& types = zero::precision_of<T>) {
-  using Module = decltype(shard<T>(stage, model, std::declval<zero::Mesh<zero::ThreadCommunicator>>(),
-                                   optimizer));
+  using Module = decltype(shard<T>(
+      stage, model, std::declval<zero::Mesh<zero::ThreadCommunicator>>(), optimizer));
   // Ranks write side by side: not into the bits of a std::vector<bool>.
   using Result = std::invoke_result_t<Body&, Module&>;
   std::vector<std::conditional_t<std::is_same_v<Result, bool>, char, Result>> results(
@@ -446,9 +446,8 @@ Outcome train(Module& module, zero::UserCode where, const Plan& plan, bool initi
 template <class T = float, class ModelType, class Optimizer>
 std::vector<Outcome> train(const NamedStage& stage, const Setup& setup, const ModelType& model,
                            const Optimizer& optimizer, const Plan& plan) {
-  return on_ranks<T>(stage, setup, model, optimizer, [&](auto& module) {
-    return train(module, setup.options.user_code, plan);
-  });
+  return on_ranks<T>(stage, setup, model, optimizer,
+                     [&](auto& module) { return train(module, setup.options.user_code, plan); });
 }
 template <class StageType, class T = float, class ModelType, class Optimizer>
 std::vector<Outcome> train(const Setup& setup, const ModelType& model, const Optimizer& optimizer,

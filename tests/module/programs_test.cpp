@@ -469,9 +469,9 @@ BOOST_AUTO_TEST_CASE(a_rank_that_alone_follows_a_program_is_an_error_on_all) {
     for (const Mode& mode : {modes()[0], modes()[1], modes()[5]}) {
       const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       std::vector<std::string> texts(2);
-      // With stage.replicas the ranks wait for each other on different communicators.
+      // With replicas the ranks wait for each other on different communicators.
       on_threads(
-          2, std::chrono::milliseconds(replicas == 1 ? 10'000 : 500),
+          2, std::chrono::milliseconds(stage.replicas == 1 ? 10'000 : 500),
           [&](zero::ThreadCommunicator& comm) {
             texts[comm.rank()] = error_of([&] {
               auto module =
@@ -480,10 +480,11 @@ BOOST_AUTO_TEST_CASE(a_rank_that_alone_follows_a_program_is_an_error_on_all) {
             });
           });
       for (const std::string& text : texts) {
-        BOOST_TEST(says(text, {replicas == 1 ? "CommunicatorError: " : "TimeoutError: ", "unit",
-                               "\n  rank 0: ", "a new program of begin_step at 0 (not done)",
-                               "\n  rank 1: "}),
-                   stage << ", " << mode.name << ": " << text);
+        BOOST_TEST(
+            says(text,
+                 {stage.replicas == 1 ? "CommunicatorError: " : "TimeoutError: ", "unit",
+                  "\n  rank 0: ", "a new program of begin_step at 0 (not done)", "\n  rank 1: "}),
+            stage << ", " << mode.name << ": " << text);
       }
     }
   });

@@ -127,9 +127,10 @@ std::size_t compare_everywhere(const zero::Groups<O>& optimizers) {
       const Mode& mode = modes()[ways++ % modes().size()];
       BOOST_TEST_CONTEXT(stage.name << " on " << ranks << " ranks, " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
-        const auto all =
-            on_ranks<float>(setup, stage, zero::Precision{}, model, optimizers,
-                            [&](auto& module) { return train_sharded<O>(module, mode.user_code); });
+        const auto all = on_ranks<float>(
+            stage, setup, model, optimizers,
+            [&](auto& module) { return train_sharded<O>(module, mode.user_code); },
+            zero::Precision{});
         for (const Trained& rank : all) {
           BOOST_TEST(rank.numbers == plain.numbers);
           BOOST_TEST((rank.held == rank.predicted));
@@ -153,23 +154,26 @@ void check_masters_and_frozen_units(const zero::Groups<O>& optimizers) {
     module.read_state(tensor.name, k, numbers);
     return numbers;
   };
-  const auto all =
-      on_ranks<float>(Setup{}.on(3), stages(3)[3], types, model, optimizers, [&](auto& module) {
+  const auto all = on_ranks<float>(
+      stages(3)[3], Setup{}.on(3), model, optimizers,
+      [&](auto& module) {
         Trained made = train_sharded<O>(module, zero::UserCode::on_caller);
         const std::vector<float> before[] = {read(module, 0), read(module, 1)};
         module.set_frozen("block.0.*", true);
         module.set_frozen("block.0.*", false);
         made.keeps_state = before[0] == read(module, 0) && before[1] == read(module, 1);
         return made;
-      });
+      },
+      types);
   for (const Trained& rank : all) {
     BOOST_TEST(rank.numbers == plain.numbers);
     BOOST_TEST((rank.held == rank.predicted));
     BOOST_TEST(rank.keeps_state);
   }
   const std::string error = error_of([&] {
-    on_ranks<float>(Setup{}.on(2), stages(2)[3], {.moments = zero::DataType::bf16}, model,
-                    optimizers, [&](auto& module) { return train_sharded<O>(module, {}); });
+    on_ranks<float>(stages(2)[3], Setup{}.on(2), model, optimizers,
+                    [&](auto& module) { return train_sharded<O>(module, {}); },
+                    {.moments = zero::DataType::bf16});
   });
   BOOST_TEST(says(error, {"Precision::moments is bf16", "leave it at fp32"}), error);
 }
@@ -179,11 +183,13 @@ template <class O>
 std::size_t optimizer_bytes(const zero::Groups<O>& optimizers, const Model& model,
                             std::size_t ranks) {
   const auto held = on_ranks<float>(
-      Setup{}.on(ranks), stages(1)[3], zero::Precision{}, model, optimizers, [&](auto& module) {
+      stages(1)[3], Setup{}.on(ranks), model, optimizers,
+      [&](auto& module) {
         const std::size_t needed = zero::bytes_needed<zero::Zero3>(
             model, ranks, optimizers, {.poison = true, .time_limit = std::chrono::seconds(10)});
         return std::pair(module.bytes_held(), needed);
-      });
+      },
+      zero::Precision{});
   for (const auto& [rank, needed] : held) {
     BOOST_TEST((rank == held[0].first));
     BOOST_TEST(rank.total() == needed);

@@ -2,6 +2,7 @@
 // Copyright The zero authors
 // ShardedModule: a model that a proved stage trains, and how it is made. May include all of zero.
 #pragma once
+#include <concepts>
 #include <cstddef>
 #include <utility>
 #include <zero/comm/communicator.hpp>
@@ -10,6 +11,22 @@
 #include <zero/policy/proof.hpp>
 
 namespace zero {
+
+namespace detail {
+template <class T, class ModelType, class Optimizers, class RanksOrMesh>
+std::size_t bytes_needed(const StageValue& stage, const ModelType& model, std::size_t shards,
+                         std::size_t replicas, const Optimizers& optimizers,
+                         const RanksOrMesh& ranks, const ModuleOptions& options) {
+  using Optimizer = optimizer_of<Optimizers>;
+  const ParameterTable table(model, shards, precision_of<T>,
+                             stage.traits.shards_replicas ? replicas : 1, stage.whole_below,
+                             nullptr, memory_alignment,
+                             update_shape<Optimizer>(Groups<Optimizer>(optimizers)));
+  const Schedules schedules(stage, table, options);
+  return rank_bytes<Buffers<Optimizer::states>>(table, schedules,
+                                                control_shape<Optimizer>(table, ranks, options));
+}
+}  // namespace detail
 
 /// A Module whose stage is proved at compile time, for every number of units up to past its
 /// period; the constructor proves the schedules of the actual model.
@@ -49,48 +66,38 @@ auto shard(ModelType model, CommOrMesh&& comm, Optimizers optimizers, ModuleOpti
                                                 std::move(optimizers), options);
 }
 
-/// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments.
-template <class StageType, class T = float, class ModelType, class Optimizers>
-std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers& optimizers,
-                         const ModuleOptions& options = {}, std::size_t replicas = 1) {
+/// Bytes that ModuleOptions::memory must hold on each rank for a module of these arguments; for the
+/// mesh of a module, which may have further axes, or for a number of ranks that form `replicas`.
+template <class T = float, class ModelType, class Comm, class Optimizers>
+std::size_t bytes_needed(const StageValue& stage, const ModelType& model, const Mesh<Comm>& mesh,
+                         const Optimizers& optimizers, const ModuleOptions& options = {}) {
+  return detail::bytes_needed<T>(stage, model, mesh.shard.size(), mesh.replicate.size(), optimizers,
+                                 mesh, options);
+}
+template <class T = float, class ModelType, class Optimizers>
+std::size_t bytes_needed(const StageValue& stage, const ModelType& model, std::size_t ranks,
+                         const Optimizers& optimizers, const ModuleOptions& options = {},
+                         std::size_t replicas = 1) {
   if (replicas == 0 || ranks % replicas != 0) {
     throw ContractError("zero::bytes_needed: " + std::to_string(ranks) + " ranks do not make " +
                         std::to_string(replicas) +
                         " replicas; pass a divisor of the number of ranks");
   }
-  const Groups<detail::optimizer_of<Optimizers>> groups(optimizers);
-  const ParameterTable table(model, ranks / replicas, precision_of<T>,
-                             StageType::traits.shards_replicas ? replicas : 1,
-                             StageType::whole_below(), nullptr, memory_alignment,
-                             detail::update_shape<detail::optimizer_of<Optimizers>>(groups));
-  const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
-      table, schedules,
-      detail::control_shape<detail::optimizer_of<Optimizers>>(table, ranks, options));
+  return detail::bytes_needed<T>(stage, model, ranks / replicas, replicas, optimizers, ranks,
+                                 options);
 }
-/// The same for the mesh of a module, which may have further axes.
-template <class StageType, class T = float, class ModelType, class Comm, class Optimizers>
-std::size_t bytes_needed(const ModelType& model, const Mesh<Comm>& mesh,
-                         const Optimizers& optimizers, const ModuleOptions& options = {}) {
-  const Groups<detail::optimizer_of<Optimizers>> groups(optimizers);
-  const ParameterTable table(model, mesh.shard.size(), precision_of<T>,
-                             StageType::traits.shards_replicas ? mesh.replicate.size() : 1,
-                             StageType::whole_below(), nullptr, memory_alignment,
-                             detail::update_shape<detail::optimizer_of<Optimizers>>(groups));
-  const detail::Schedules schedules(stage_value<StageType>, table, options);
-  return detail::rank_bytes<Buffers<detail::optimizer_of<Optimizers>::states>>(
-      table, schedules,
-      detail::control_shape<detail::optimizer_of<Optimizers>>(table, mesh, options));
+template <class StageType, class T = float, class ModelType, class RanksOrMesh, class Optimizers>
+std::size_t bytes_needed(const ModelType& model, const RanksOrMesh& ranks,
+                         const Optimizers& optimizers, const ModuleOptions& options = {},
+                         const std::same_as<std::size_t> auto... replicas) {
+  return bytes_needed<T>(stage_value<StageType>, model, ranks, optimizers, options, replicas...);
 }
 template <class StageType, Precision Types, class ModelType, class RanksOrMesh, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, const RanksOrMesh& ranks,
-                         const Optimizers& optimizers, const ModuleOptions& options = {}) {
-  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizers, options);
-}
-template <class StageType, Precision Types, class ModelType, class Optimizers>
-std::size_t bytes_needed(const ModelType& model, std::size_t ranks, const Optimizers& optimizers,
-                         const ModuleOptions& options, std::size_t replicas) {
-  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizers, options, replicas);
+                         const Optimizers& optimizers, const ModuleOptions& options = {},
+                         const std::same_as<std::size_t> auto... replicas) {
+  return bytes_needed<StageType, WithPrecision<Types>>(model, ranks, optimizers, options,
+                                                       replicas...);
 }
 
 }  // namespace zero
