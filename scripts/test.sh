@@ -39,6 +39,7 @@ read_results() {
     /^<end of output>$/ { shown = 0 }
     /^zero-cases: declared [0-9]+$/ { declared = $3; next }
     /^zero-cases: passed [0-9]+$/ { passed = $3; next }
+    /^zero-counted: / { counted = counted "   " substr($0, 15) "\n"; next }
     /^Command: |^Test time = / { text[lines++] = $0 }
     !shown || /^-+$/ || /: Leaving test case "| did not check any assertions$/ { next }
     / is skipped because disabled$/ { next }
@@ -47,6 +48,7 @@ read_results() {
     { text[lines++] = substr($0, 1, 300) }
     END {
       end_test()
+      printf "%s", counted
       # A test that ctest never began counts too.
       print all_passed + 0, all_declared + position[2] - tests, tests + 0
     }' "$1"

@@ -188,6 +188,7 @@ class Trainer {
   void train() {
     const std::size_t micro_steps = case_.micro_steps_of(step_);
     auto step = module_.begin_step({.micro_steps = micro_steps});
+    scale_ = static_cast<float>(step.loss_scale());
     for (micro_step_ = 0; micro_step_ < micro_steps; ++micro_step_) {
       for (auto unit : step.forward()) forward(unit);
       for (auto unit : step.backward()) {
@@ -234,10 +235,10 @@ class Trainer {
   }
   template <class Unit, class Sum, class T>
   void add(Unit& unit, const zero::Tensor<Sum>& to, const T* from, std::uint64_t key) {
-    on_stream(unit, [out = to.data(), from, n = to.size(), key, exact = case_.exact,
+    on_stream(unit, [out = to.data(), from, n = to.size(), key, exact = case_.exact, scale = scale_,
                      kept = &activations_[unit.index()]] {
       for (std::size_t i = 0; i < n; ++i) {
-        const float more = gradient(key, i, zero::to_float(from[i]), *kept, exact);
+        const float more = gradient(key, i, zero::to_float(from[i]), *kept, exact) * scale;
         out[i] = Sum(zero::to_float(out[i]) + more);
       }
     });
@@ -271,6 +272,7 @@ class Trainer {
   Module& module_;
   const Case& case_;
   std::size_t step_ = 0, micro_step_ = 0;
+  float scale_ = 1;
   std::vector<float> activations_;  // [unit]
   Outcome outcome_;
 };
