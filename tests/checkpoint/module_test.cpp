@@ -75,14 +75,11 @@ template <class T = float, class F>
 auto in_stage(std::size_t stage, std::size_t ranks, F f) {
   Setup setup = Setup{}.on(ranks, stage >= 4 ? 2 : 1);
   setup.options.loss_scale = loss_scale;
-  switch (stage) {
-    case 0: return harness::on_ranks<zero::Ddp, T>(setup, odd_model(), adam(), f);
-    case 1: return harness::on_ranks<zero::Zero1, T>(setup, odd_model(), adam(), f);
-    case 2: return harness::on_ranks<zero::Zero2, T>(setup, odd_model(), adam(), f);
-    case 3: return harness::on_ranks<zero::Zero3, T>(setup, odd_model(), adam(), f);
-    case 4: return harness::on_ranks<zero::Hybrid, T>(setup, odd_model(), adam(), f);
-    default: return harness::on_ranks<zero::Hpz, T>(setup, odd_model(), adam(), f);
-  }
+  const harness::NamedStage named[] = {
+      harness::named<zero::Ddp>("0"),       harness::named<zero::Zero1>("1"),
+      harness::named<zero::Zero2>("2"),     harness::named<zero::Zero3>("3"),
+      harness::named<zero::Hybrid>("4", 2), harness::named<zero::Hpz>("5", 2)};
+  return harness::on_ranks<T>(named[stage], setup, odd_model(), adam(), f);
 }
 template <class T>
 using Trained = zero::Module<harness::Model, zero::AdamW, zero::ThreadCommunicator, T>;
