@@ -23,8 +23,9 @@ namespace zero::detail {
   const int number = static_cast<int>(-error);
   throw CheckpointError("zero: " + std::string(operation) + " of '" + path +
                         "' failed: " + std::generic_category().message(number) + " (error " +
-                        std::to_string(number) +
-                        "); free or repair the file system, and try again");
+                        std::to_string(number) + ")" +
+                        (number == ELOOP ? "; links are not followed, so give the file itself"
+                                         : "; free or repair the file system, and try again"));
 }
 
 /// Calls f() again while it says EINTR; throws for every other error.
