@@ -99,8 +99,9 @@ class OutFile {
 
   /// Small parts are collected, large ones are written from where they lie.
   void write(const void* data, std::size_t bytes) {
-    if (buffer_.size() + bytes > most_buffered) flush();
-    if (bytes > most_buffered / 2) return write_through(data, bytes);
+    const bool is_large = bytes > most_buffered / 2;
+    if (is_large || buffer_.size() + bytes > most_buffered) flush();
+    if (is_large) return write_through(data, bytes);
     const auto* const from = static_cast<const std::byte*>(data);
     buffer_.insert(buffer_.end(), from, from + bytes);
   }
