@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Looks at checkpoints and safetensors files, verifies them and merges them.
+// Looks at checkpoints and safetensors files, verifies them, and makes each of the other.
+#include <unistd.h>
+
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 #include <zero/checkpoint.hpp>
@@ -11,9 +14,18 @@
 namespace {
 
 const char usage[] =
-    "usage: zero-checkpoint list PATH          what a checkpoint or a safetensors file holds\n"
-    "       zero-checkpoint verify PATH        reads every byte of a checkpoint\n"
-    "       zero-checkpoint merge PATH FILE    writes its weights into one safetensors file\n"
+    "usage: zero-checkpoint list PATH            what a checkpoint or safetensors files hold\n"
+    "       zero-checkpoint verify PATH          reads every byte of a checkpoint\n"
+    "       zero-checkpoint merge PATH TARGET    writes its weights into TARGET: one file if that\n"
+    "                                            ends with .safetensors, else a folder in the\n"
+    "                                            layout of Hugging Face\n"
+    "       zero-checkpoint import SOURCE PATH   makes a checkpoint in the directory PATH of a\n"
+    "                                            safetensors file, or of such a folder\n"
+    "options of merge and import:\n"
+    "  --type fp32|bf16|fp16|fp64   converts the weights\n"
+    "  --narrowing                  even if that rounds them\n"
+    "options of merge:  --file-bytes N   of tensors in each file of the folder (5000000000)\n"
+    "options of import: --relaxed        leaves out what is no floating-point number\n"
     "PATH is a checkpoint, or a directory of several, of which `latest` names one.\n";
 
 template <class Extents>
@@ -23,22 +35,25 @@ std::string text_of(const Extents& extents) {
   return '[' + text + ']';
 }
 
-void list_file(const std::string& path) {
-  zero::detail::InFile file(zero::disk_files(), path);
-  const std::string where = "file '" + path + "'";
-  char first[8] = {};
-  const std::uint64_t bytes = file.size();
-  if (bytes >= sizeof first) file.read(first, sizeof first, 0);
-  const std::uint64_t length = zero::safetensors_text_bytes(first, bytes, where);
-  std::string text(length, '\0');
-  file.read(text.data(), text.size(), sizeof first);
-  for (const zero::StoredTensor& tensor : zero::parse_safetensors(text, bytes, where).tensors) {
+void list_files(const std::string& path) {
+  const zero::WeightFiles files(path);
+  for (const auto& [tensor, file] : files.tensors()) {
     std::printf("%-40s %-5s %s\n", tensor.name.c_str(), std::string(tensor.type).c_str(),
                 text_of(tensor.shape).c_str());
   }
 }
+/// Whether a path means safetensors files of others rather than checkpoints.
+bool is_of_others(const std::string& path) {
+  if (path.ends_with(".safetensors")) return true;
+  std::vector<std::string> names;
+  zero::disk_files().list(path, names);
+  for (const std::string& name : names) {
+    if (name == zero::WeightFiles::one_file || name == zero::WeightFiles::index_file) return true;
+  }
+  return false;
+}
 void list(const std::string& path) {
-  if (path.ends_with(".safetensors")) return list_file(path);
+  if (is_of_others(path)) return list_files(path);
   const zero::StoredCheckpoint checkpoint(path);
   const zero::Manifest& manifest = checkpoint.manifest();
   std::printf("%s: step %lld, %zu tensors in %zu files\n", checkpoint.path().c_str(),
@@ -59,21 +74,72 @@ void list(const std::string& path) {
     std::printf("%s = \"%s\"\n", name.c_str(), text.c_str());
   }
 }
+/// Writes over its own line of a terminal, a thousand times at most.
 void show(std::uint64_t done, std::uint64_t all) {
+  static const bool is_terminal = ::isatty(STDERR_FILENO) == 1;
+  static std::uint64_t shown = 0;
+  if (!is_terminal || (done != all && done - shown < all / 1000)) return;
+  shown = done == all ? 0 : done;
   const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
   std::fprintf(stderr, "\r%5.1f %% of %.1f MB%s", 100 * share, static_cast<double>(all) / 1e6,
                done == all ? "\n" : "");
 }
 
+/// What stands behind the paths.
+struct Options {
+  std::optional<zero::DataType> type{};
+  std::uint64_t file_bytes = zero::MergeOptions{}.file_bytes;
+  bool narrowing = false, relaxed = false, right = true;
+};
+Options options_of(const std::vector<std::string>& words) {
+  Options options;
+  for (std::size_t i = 3; i < words.size(); ++i) {
+    const bool has_value = i + 1 < words.size();
+    if (words[i] == "--narrowing") {
+      options.narrowing = true;
+    } else if (words[i] == "--relaxed" && words[0] == "import") {
+      options.relaxed = true;
+    } else if (words[i] == "--file-bytes" && words[0] == "merge" && has_value) {
+      const std::int64_t bytes = zero::detail::count_from(words[++i]);
+      options.right = options.right && bytes > 0;
+      options.file_bytes = static_cast<std::uint64_t>(bytes);
+    } else if (words[i] == "--type" && has_value) {
+      ++i;
+      for (const zero::DataType type : {zero::DataType::fp32, zero::DataType::bf16,
+                                        zero::DataType::fp16, zero::DataType::fp64}) {
+        if (zero::name_of(type) == words[i]) options.type = type;
+      }
+      options.right = options.right && options.type;
+    } else {
+      options.right = false;
+    }
+  }
+  return options;
+}
+
 int run(const std::vector<std::string>& words) {
+  const Options options = options_of(words);
   if (words.size() == 2 && words[0] == "list") {
     list(words[1]);
   } else if (words.size() == 2 && words[0] == "verify") {
     zero::StoredCheckpoint checkpoint(words[1]);
     checkpoint.verify(show);
     std::printf("%s: every byte is right\n", checkpoint.path().c_str());
-  } else if (words.size() == 3 && words[0] == "merge") {
-    zero::StoredCheckpoint(words[1]).merge(words[2], show);
+  } else if (words.size() >= 3 && words[0] == "merge" && options.right) {
+    zero::StoredCheckpoint checkpoint(words[1]);
+    zero::merge(checkpoint, words[2],
+                {.type = options.type,
+                 .narrowing = options.narrowing,
+                 .file_bytes = options.file_bytes,
+                 .progress = show});
+  } else if (words.size() >= 3 && words[0] == "import" && options.right) {
+    const zero::ImportReport report = zero::import_weights(words[1], words[2],
+                                                           {.type = options.type,
+                                                            .narrowing = options.narrowing,
+                                                            .relaxed = options.relaxed,
+                                                            .save = {.progress = show}});
+    for (const std::string& name : report.left_out) std::printf("left out: %s\n", name.c_str());
+    std::printf("%s\n", report.path.c_str());
   } else {
     std::fputs(usage, stderr);
     return 2;

@@ -163,4 +163,21 @@ BOOST_AUTO_TEST_CASE(a_rank_reads_its_own_part_and_at_most_a_chunk_beside_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_any_size_lie_in_the_file_in_their_order) {
+  MemoryFiles disk;
+  std::string all;
+  {
+    zero::detail::OutFile out(disk, "file");
+    std::size_t number = 0;
+    for (const std::size_t size : {100, 200'000, 1, 131'072, 131'073, 7, 262'144, 5, 262'145,
+                                   90'000, 90'000, 90'000, 140'000, 0, 3}) {
+      const std::string part(size, static_cast<char>('a' + number++));
+      out.write(part.data(), part.size());
+      all += part;
+    }
+    out.finish();
+  }
+  BOOST_TEST((zero::detail::read_text(disk, "file", all.size()) == all));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -24,6 +24,9 @@ namespace zero {
 /// threads.
 class Files {
  public:
+  /// What disks take without a copy: data at multiples of it, in memory and in the file.
+  static constexpr std::size_t block_bytes = 4096;
+
   virtual ~Files() = default;
 
   /// A new file to write from its beginning; -EEXIST if there is something of that name.
@@ -75,9 +78,21 @@ class DiskFiles final : public Files {
     return ::fstat(file, &status) != 0 ? -errno : status.st_size;
   }
   std::int64_t write(int file, const void* data, std::size_t bytes) override {
+    // Blocks go past the page cache, which would cost a copy and keep what nobody reads soon.
+    const bool is_direct =
+        bytes % block_bytes == 0 && reinterpret_cast<std::uintptr_t>(data) % block_bytes == 0;
+    set_direct(file, is_direct);
+    const std::int64_t result = checked(::write(file, data, bytes));
+    if (result != -EINVAL || !is_direct) return result;
+    set_direct(file, false);  // the file system does not do that, or not here
     return checked(::write(file, data, bytes));
   }
   std::int64_t read(int file, void* data, std::size_t bytes, std::uint64_t offset) override {
+    // Has the disk go on with what comes next while this is looked at.
+    if (bytes >= std::size_t{1} << 20) {
+      ::posix_fadvise(file, static_cast<off_t>(offset), static_cast<off_t>(2 * bytes),
+                      POSIX_FADV_WILLNEED);
+    }
     return checked(::pread(file, data, bytes, static_cast<off_t>(offset)));
   }
   int sync(int file) override { return checked(::fsync(file)); }
@@ -120,6 +135,13 @@ class DiskFiles final : public Files {
   }
 
  private:
+  static void set_direct(int file, bool is_direct) {
+#ifdef O_DIRECT
+    const int flags = ::fcntl(file, F_GETFL);
+    const int wanted = is_direct ? flags | O_DIRECT : flags & ~O_DIRECT;
+    if (flags >= 0 && flags != wanted) ::fcntl(file, F_SETFL, wanted);
+#endif
+  }
   template <class Result>
   static Result checked(Result result) {
     return result < 0 ? static_cast<Result>(-errno) : result;

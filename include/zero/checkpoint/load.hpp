@@ -14,6 +14,8 @@
 #include <vector>
 #include <zero/base/error.hpp>
 #include <zero/checkpoint/detail/agree.hpp>
+#include <zero/checkpoint/detail/check_conversion.hpp>
+#include <zero/checkpoint/detail/listing.hpp>
 #include <zero/checkpoint/detail/manifest_text.hpp>
 #include <zero/checkpoint/detail/read_plan.hpp>
 #include <zero/checkpoint/detail/store.hpp>
@@ -47,16 +49,6 @@ struct LoadReport {
 };
 
 namespace detail {
-
-inline std::string text_of_names(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 20;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < most; ++i) {
-    text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
-  }
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return names.empty() ? "none" : text;
-}
 
 /// What of a state is matched to a manifest: names, shapes and types.
 class Matcher {
@@ -111,7 +103,7 @@ class Matcher {
     const Manifest::Tensor& tensor = manifest_.tensors[t];
     if (!(held.shape == tensor.shape)) {
       throw CheckpointError(where_ + "tensor " + in_quotes(held.name) + " has the shape " +
-                            text(held.shape) + " here and " + text(tensor.shape) +
+                            text_of(held.shape) + " here and " + text_of(tensor.shape) +
                             " in the checkpoint; load it into the model that it is of");
     }
     std::set<std::string_view> matched;
@@ -124,7 +116,8 @@ class Matcher {
         continue;
       }
       matched.insert(part.name);
-      check_type(held.name, part, tensor.parts[p].type);
+      check_conversion(where_ + "tensor " + in_quotes(held.name) + " (" + part.name + ")",
+                       tensor.parts[p].type, part.type, options_.narrowing);
       plan.want(t, p, part);
     }
     for (const Manifest::Part& part : tensor.parts) {
@@ -133,16 +126,6 @@ class Matcher {
       }
     }
   }
-  void check_type(const std::string& name, const HeldPart& part, DataType stored) const {
-    const Conversion how = conversion(stored, part.type);
-    if (how == Conversion::same || how == Conversion::exact) return;
-    if (how == Conversion::rounds && options_.narrowing) return;
-    throw CheckpointError(
-        where_ + "tensor " + in_quotes(name) + " (" + part.name + ") is " + name_of(stored) +
-        " in the checkpoint and " + name_of(part.type) + " here" +
-        (how == Conversion::none ? ", which are not converted"
-                                 : ", which may lose bits; pass .narrowing = true to round it"));
-  }
   void match_scalars(const HeldState& state, LoadReport& report) const {
     for (const auto& [name, value] : state.scalars) {
       if (!manifest_.scalars.contains(name)) report.missing.push_back(name);
@@ -150,13 +133,6 @@ class Matcher {
     for (const auto& [name, value] : manifest_.scalars) {
       if (!state.scalars.contains(name)) report.unexpected.push_back(name);
     }
-  }
-  static std::string text(const Shape& shape) {
-    std::string made = "[";
-    for (int i = 0; i < shape.rank; ++i) {
-      made += (i == 0 ? "" : ", ") + std::to_string(shape.dims[i]);
-    }
-    return made + "]";
   }
 
   const Manifest& manifest_;

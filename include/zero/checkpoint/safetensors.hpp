@@ -88,7 +88,7 @@ inline StoredTensor read_stored_tensor(JsonReader& json, const std::string& name
         json.fail("tensor " + in_quotes(name) + " has the unknown type " + in_quotes(type));
     } else if (key == "shape") {
       has_shape = true;
-      json.array([&] { tensor.shape.push_back(json.number()); });
+      json.array([&] { tensor.shape.push_back(json.number(INT64_MAX)); });
     } else if (key == "data_offsets") {
       json.array([&] {
         if (offsets.size() == 2) json.fail("tensor " + in_quotes(name) + " has three offsets");

@@ -48,6 +48,7 @@ struct SaveJob {
   std::string path;
   SaveOptions options;
   std::vector<std::uint64_t> replicas{};  // [part of a tensor] see weighed
+  Fetch fetch{};                          // if the numbers are not where the state says
 
   std::string name() const {
     return options.name.empty() ? Store::numbered_name(state.step) : options.name;
@@ -149,7 +150,7 @@ std::string run(const SaveJob& job, const Comm& world) {
     std::string record;
     together(world, "zero::save", [&] {
       own = write_rank_file(store.files(), store.temporary(name), world.rank(), job.state, manifest,
-                            job.options.progress);
+                            job.options.progress, job.fetch);
       record = write_file_record(own);
     });
     for (std::size_t rank = 0; rank < world.size(); ++rank) {

@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <future>
+#include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
 #include <zero/checkpoint/files.hpp>
 
@@ -23,8 +25,9 @@ namespace zero::detail {
   const int number = static_cast<int>(-error);
   throw CheckpointError("zero: " + std::string(operation) + " of '" + path +
                         "' failed: " + std::generic_category().message(number) + " (error " +
-                        std::to_string(number) +
-                        "); free or repair the file system, and try again");
+                        std::to_string(number) + ")" +
+                        (number == ELOOP ? "; links are not followed, so give the file itself"
+                                         : "; free or repair the file system, and try again"));
 }
 
 /// Calls f() again while it says EINTR; throws for every other error.
@@ -93,18 +96,29 @@ class OutFile {
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
   ~OutFile() {
+    if (writing_.valid()) writing_.wait();
     if (file_ >= 0) files_.close(file_);
   }
 
-  /// Small parts are collected, large ones are written from where they lie.
+  /// Collects what is written in blocks that a disk can take as they are; a thread beside writes
+  /// one while the next is filled.
   void write(const void* data, std::size_t bytes) {
-    if (buffer_.size() + bytes > most_buffered) flush();
-    if (bytes > most_buffered / 2) return write_through(data, bytes);
-    const auto* const from = static_cast<const std::byte*>(data);
-    buffer_.insert(buffer_.end(), from, from + bytes);
+    const auto* from = static_cast<const std::byte*>(data);
+    while (bytes > 0) {
+      if (used_ == capacity_) make_room();
+      const std::size_t count = std::min(bytes, capacity_ - used_);
+      std::memcpy(block_.get() + used_, from, count);
+      used_ += count;
+      from += count;
+      bytes -= count;
+    }
   }
   void finish() {
-    flush();
+    wait();
+    // What a disk cannot take as it is comes last.
+    const std::size_t whole = used_ / alignment * alignment;
+    write_through(block_.get(), whole);
+    write_through(block_.get() + whole, used_ - whole);
     retry("sync", path_, [&] { return files_.sync(file_); });
     const int result = files_.close(std::exchange(file_, -1));
     // Linux has closed a file when it says EINTR, and the data are durable already.
@@ -112,14 +126,35 @@ class OutFile {
   }
 
  private:
-  static constexpr std::size_t most_buffered = std::size_t{1} << 18;
-
-  void flush() {
-    write_through(buffer_.data(), buffer_.size());
-    buffer_.clear();
+  static constexpr std::size_t alignment = Files::block_bytes;
+  static constexpr std::size_t few = std::size_t{1} << 16, most = std::size_t{1} << 22;
+  struct Free {
+    void operator()(std::byte* data) const { operator delete[](data, std::align_val_t{alignment}); }
+  };
+  using Block = std::unique_ptr<std::byte[], Free>;
+  static Block new_block(std::size_t bytes) {
+    return Block(static_cast<std::byte*>(operator new[](bytes, std::align_val_t{alignment})));
   }
-  void write_through(const void* data, std::size_t bytes) {
-    const auto* at = static_cast<const std::byte*>(data);
+
+  /// A small file needs a small block; a large one gets two.
+  void make_room() {
+    if (capacity_ < most) {
+      Block larger = new_block(capacity_ == 0 ? few : most);
+      if (used_ > 0) std::memcpy(larger.get(), block_.get(), used_);
+      block_ = std::move(larger);
+      capacity_ = capacity_ == 0 ? few : most;
+      return;
+    }
+    wait();
+    if (!other_) other_ = new_block(most);
+    std::swap(block_, other_);
+    used_ = 0;
+    writing_ = std::async(std::launch::async, [this] { this->write_through(other_.get(), most); });
+  }
+  void wait() {
+    if (writing_.valid()) writing_.get();
+  }
+  void write_through(const std::byte* at, std::size_t bytes) {
     while (bytes > 0) {
       const auto done = static_cast<std::size_t>(
           retry("write", path_, [&] { return files_.write(file_, at, bytes); }));
@@ -132,7 +167,9 @@ class OutFile {
   Files& files_;
   std::string path_;
   int file_;
-  std::vector<std::byte> buffer_;
+  Block block_, other_;  // that is filled, that is written
+  std::size_t used_ = 0, capacity_ = 0;
+  std::future<void> writing_;
 };
 
 /// All of a small file.

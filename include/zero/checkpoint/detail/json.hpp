@@ -85,6 +85,19 @@ class JsonReader {
     }
     return value;
   }
+  /// Reads a value of any kind and forgets it; not more than `depth` of them within each other.
+  void skip(int depth = 16) {
+    if (depth == 0) fail("values lie too deep within each other");
+    skip_space();
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    if (c == '{') return object([&](const std::string&) { this->skip(depth - 1); });
+    if (c == '[') return array([&] { this->skip(depth - 1); });
+    if (c == '"') return static_cast<void>(string());
+    const std::size_t begin = at_;
+    constexpr std::string_view plain = "+-.0123456789Eaeflnrstu";  // numbers, true, false, null
+    while (at_ < text_.size() && plain.find(text_[at_]) != plain.npos) ++at_;
+    if (at_ == begin) fail("expected a value");
+  }
   /// Nothing but white space may follow.
   void end() {
     skip_space();

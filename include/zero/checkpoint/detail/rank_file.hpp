@@ -41,11 +41,17 @@ inline std::vector<StoredTensor> entries_of(const Manifest& manifest, const Mani
   return entries;
 }
 
-/// Writes this rank's part of `state` into a file in `directory`: durable, but for its name. Writes
-/// no file if there is nothing to write; the result then has no pieces.
+/// Bytes [begin, begin + bytes) of a piece, good until the next call.
+using Fetch = std::function<const std::byte*(const Manifest::Piece& piece, std::uint64_t begin,
+                                             std::uint64_t bytes)>;
+
+/// Writes this rank's part of `state`, or what `fetch` says that it holds, into a file in
+/// `directory`: durable, but for its name. Writes no file if there is nothing to write; the result
+/// then has no pieces.
 inline Manifest::File write_rank_file(
     Files& files, const std::string& directory, std::size_t rank, const HeldState& state,
-    const Manifest& manifest, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+    const Manifest& manifest, const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+    const Fetch& fetch = {}) {
   struct Source {
     Manifest::Piece piece;
     const std::byte* data;
@@ -87,8 +93,9 @@ inline Manifest::File write_rank_file(
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::uint64_t bytes = manifest.bytes(file.pieces[i]);
     for (std::uint64_t begin = 0; begin < bytes; begin += manifest.chunk_bytes) {
-      const std::byte* const data = sources[i].data + begin;
       const std::uint64_t count = std::min(manifest.chunk_bytes, bytes - begin);
+      const std::byte* const data =
+          fetch ? fetch(file.pieces[i], begin, count) : sources[i].data + begin;
       file.pieces[i].chunks.push_back(Digest::of(data, count));
       digest.add(data, count);
       out.write(data, count);

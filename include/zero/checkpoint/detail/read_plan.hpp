@@ -15,6 +15,7 @@
 #include <zero/checkpoint/detail/digest.hpp>
 #include <zero/checkpoint/detail/file_io.hpp>
 #include <zero/checkpoint/detail/rank_file.hpp>
+#include <zero/checkpoint/detail/targets.hpp>
 #include <zero/checkpoint/files.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/checkpoint/manifest.hpp>
@@ -32,9 +33,7 @@ class ReadPlan {
 
   /// Asks for what `part` holds of a part of the checkpoint.
   void want(std::size_t tensor, std::size_t manifest_part, const HeldPart& part) {
-    std::vector<Target>& targets = targets_[{tensor, manifest_part}];
-    for (const HeldRange& range : part.ranges) targets.push_back({range, part.type});
-    for (const HeldRange& range : part.copies) targets.push_back({range, part.copy_type});
+    targets_[{tensor, manifest_part}].add(part);
   }
   /// Reads all that is wanted and compares it with the digests; changes nothing.
   ///
@@ -46,11 +45,6 @@ class ReadPlan {
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
-  struct Target {
-    HeldRange range;
-    DataType type;
-  };
-
   void read(bool take) {
     bytes_read_ = 0;
     for (const Manifest::File& file : manifest_.files) {
@@ -63,10 +57,7 @@ class ReadPlan {
   }
   bool needs(const Manifest::Piece& piece, std::uint64_t begin, std::uint64_t end) const {
     const auto targets = targets_.find({piece.tensor, piece.part});
-    return targets != targets_.end() &&
-           std::any_of(targets->second.begin(), targets->second.end(), [&](const Target& target) {
-             return target.range.begin < end && begin < target.range.begin + target.range.count;
-           });
+    return targets != targets_.end() && targets->second.meet(begin, end);
   }
   void read_file(const Manifest::File& file, bool take) {
     InFile in(files_, directory_ + '/' + file.name);
@@ -127,27 +118,14 @@ class ReadPlan {
                               std::to_string(offset + at) + " to " +
                               std::to_string(offset + at + count) + "; load another checkpoint");
       }
-      if (take) scatter(piece, type, begin, end);
-    }
-  }
-  /// Copies elements [begin, end) of a part, which lie in the buffer, to where they are wanted.
-  void scatter(const Manifest::Piece& piece, DataType type, std::uint64_t begin,
-               std::uint64_t end) const {
-    for (const Target& target : targets_.at({piece.tensor, piece.part})) {
-      const HeldRange& range = target.range;
-      const std::uint64_t from = std::max(begin, range.begin);
-      const std::uint64_t to = std::min(end, range.begin + range.count);
-      if (from >= to) continue;
-      convert(type, buffer_.data() + (from - begin) * size_of(type), target.type,
-              static_cast<std::byte*>(range.data) + (from - range.begin) * size_of(target.type),
-              to - from);
+      if (take) { targets_.at({piece.tensor, piece.part}).put(type, buffer_.data(), begin, end); }
     }
   }
 
   const Manifest& manifest_;
   Files& files_;
   const std::string& directory_;
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<Target>> targets_;
+  std::map<std::pair<std::size_t, std::size_t>, Targets> targets_;
   std::vector<std::byte> buffer_;  // one chunk
   std::uint64_t bytes_read_ = 0;
 };
