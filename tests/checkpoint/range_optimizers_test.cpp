@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// Checkpoints of optimizers whose state is no number an element: saved on one mesh, the run goes on
-// with the same bits on any other.
+// Checkpoints of an optimizer whose states are tensors of their own.
 #include <boost/test/unit_test.hpp>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -38,52 +36,29 @@ inline Plan make_plan(std::size_t steps) {
 template <class O, class F>
 auto in_stage(std::size_t stage, std::size_t ranks, const O& optimizer, F f) {
   const harness::NamedStage named = harness::stages(ranks)[stage];
-  return harness::on_ranks<float>(named, Setup{}.on(ranks, named.replicas), make_model(), optimizer, f, zero::Precision{});
+  return harness::on_ranks<float>(named, Setup{}.on(ranks, named.replicas), make_model(), optimizer,
+                                  f, zero::Precision{});
 }
 
-/// Stage and ranks that save, then those that load: also hybrid and hpZ.
-struct Meshes {
-  std::size_t from_stage, from, to_stage, to;
-};
-inline constexpr Meshes all_meshes[] = {
-    {3, 3, 3, 3}, {3, 3, 0, 1}, {0, 2, 3, 2}, {5, 4, 1, 3}, {2, 1, 4, 2}};
-
-template <class O>
-void resumes_anywhere(const O& optimizer) {
-  for (const Meshes& m : all_meshes) {
-    BOOST_TEST_CONTEXT(m.from_stage << " on " << m.from << " to " << m.to_stage << " on " << m.to) {
-      MemoryFiles disk;
-      const auto gone_on = in_stage(m.from_stage, m.from, optimizer, [&](auto& module) {
-        harness::train(module, zero::UserCode::on_caller, make_plan(2));
-        zero::save(module, "runs", {.chunk_bytes = 64, .files = &disk});
-        return harness::train(module, zero::UserCode::on_caller, make_plan(2), false).weights;
-      });
-      const auto resumed = in_stage(m.to_stage, m.to, optimizer, [&](auto& module) {
-        zero::load(module, "runs", {.files = &disk});
-        return harness::train(module, zero::UserCode::on_caller, make_plan(2), false).weights;
-      });
-      for (const auto& rank : resumed) BOOST_TEST(harness::same_bits(rank, gone_on[0]));
-    }
+/// All weights, then a state of a vector and one of a matrix: the last 290 + 20 or 320 numbers.
+template <class Module>
+std::vector<float> numbers_of(Module& module) {
+  std::vector<float> numbers = harness::weights_of(module);
+  for (const char* name : {"head.b", "embed.a"}) {
+    const zero::TensorInfo& tensor = module.parameters().find(name);
+    std::vector<float> state(module.parameters().state_numbers(tensor, 0));
+    module.read_state(name, 0, state);
+    numbers.insert(numbers.end(), state.begin(), state.end());
   }
+  return numbers;
 }
-
-BOOST_AUTO_TEST_CASE(moments_of_8_bits_go_on_where_they_were) {
-  resumes_anywhere(zero::AdamW8bit{.learning_rate = 0.01F});
-}
-BOOST_AUTO_TEST_CASE(rows_and_columns_go_to_their_next_owner) {
-  resumes_anywhere(zero::Adafactor{.learning_rate = 0.1F});
-}
-
-/// Saves one step of an optimizer on two ranks; returns the weights and the state of "head.b".
+/// Saves one step of an optimizer on two ranks; returns its numbers.
 template <class O>
 std::vector<float> save_one_step(MemoryFiles& disk, const O& optimizer) {
   return in_stage(3, 2, optimizer, [&](auto& module) {
     harness::train(module, zero::UserCode::on_caller, make_plan(1));
     zero::save(module, "runs", {.files = &disk});
-    std::vector<float> numbers = harness::weights_of(module), state(290);
-    module.read_state("head.b", 0, state);
-    numbers.insert(numbers.end(), state.begin(), state.end());
-    return numbers;
+    return numbers_of(module);
   })[0];
 }
 /// What `optimizer` has of it after it was loaded.
@@ -91,27 +66,15 @@ template <class O>
 std::vector<float> load_one_step(MemoryFiles& disk, const O& optimizer, bool weights_only) {
   return in_stage(3, 3, optimizer, [&](auto& module) {
     zero::load(module, "runs", {.weights_only = weights_only, .files = &disk});
-    std::vector<float> numbers = harness::weights_of(module), state(290);
-    module.read_state("head.b", 0, state);
-    numbers.insert(numbers.end(), state.begin(), state.end());
-    return numbers;
+    return numbers_of(module);
   })[0];
 }
 
-BOOST_AUTO_TEST_CASE(moments_of_8_bits_and_those_of_adamw_load_each_other) {
-  const zero::AdamW adamw{.learning_rate = 0.01F};
-  const zero::AdamW8bit coded{.learning_rate = 0.01F};
-  MemoryFiles disk, other;
-  const std::vector<float> exact = save_one_step(disk, adamw);
-  const std::vector<float> rounded = load_one_step(disk, coded, false);
-  BOOST_TEST(exact.size() == rounded.size());
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const bool is_state = i + 290 >= exact.size();
-    const float allowed = is_state ? std::abs(exact[i]) / 16 : 0;
-    BOOST_TEST(std::abs(rounded[i] - exact[i]) <= allowed, i);
-  }
-  const std::vector<float> saved = save_one_step(other, coded);
-  BOOST_TEST(harness::same_bits(load_one_step(other, adamw, false), saved));
+BOOST_AUTO_TEST_CASE(rows_and_columns_are_found_again_on_other_ranks) {
+  const zero::Adafactor factored{.learning_rate = 0.1F};
+  MemoryFiles disk;
+  const std::vector<float> saved = save_one_step(disk, factored);
+  BOOST_TEST(harness::same_bits(load_one_step(disk, factored, false), saved));
 }
 
 BOOST_AUTO_TEST_CASE(weights_alone_go_from_one_optimizer_to_another) {
@@ -120,12 +83,12 @@ BOOST_AUTO_TEST_CASE(weights_alone_go_from_one_optimizer_to_another) {
   MemoryFiles disk, other;
   std::vector<float> saved = save_one_step(disk, factored);
   std::vector<float> loaded = load_one_step(disk, adamw, true);
-  saved.resize(saved.size() - 290);
+  saved.resize(saved.size() - 290 - 20);
   loaded.resize(saved.size());
   BOOST_TEST(harness::same_bits(loaded, saved));
   saved = save_one_step(other, adamw);
   loaded = load_one_step(other, factored, true);
-  saved.resize(saved.size() - 290);
+  saved.resize(saved.size() - 290 - 320);
   loaded.resize(saved.size());
   BOOST_TEST(harness::same_bits(loaded, saved));
   const std::string error = harness::error_of([&] { load_one_step(disk, adamw, false); });

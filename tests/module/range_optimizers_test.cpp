@@ -5,103 +5,34 @@
 #include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
-#include <zero/schedule/hash.hpp>
 
 #include "harness.hpp"
+#include "ranges.hpp"
 
 BOOST_AUTO_TEST_SUITE(range_optimizers_test)
 
 using namespace harness;
+using namespace ranges;
 
-/// Matrices, high and wide, of one column and with three dimensions; vectors, one of them empty.
-inline Model make_model() {
-  return model_of({"embed", 1, shapes({{20, 16}, {5}})},
-                  {"block", 2, shapes({{12, 30}, {300}, {7, 1}, {2, 3, 50}}).no_decay({1})},
-                  {"head", 1, shapes({{0}, {9, 9}, {33}}).frozen({2})});
-}
-inline Plan make_plan() {
-  Plan plan;
-  plan.steps = 4;
-  plan.finish.max_norm = 1000;
-  plan.initial = [](const zero::TensorInfo& tensor, std::size_t i) {
-    return static_cast<float>(static_cast<int>((tensor.unit * 5 + tensor.place * 3 + i) % 11) - 5) /
-           16;
-  };
-  // Small whole numbers, alike on all ranks, so that averages are exact.
-  plan.gradient = [](const Place& p) {
-    const std::size_t mixed = (p.step + 3) * (p.element * p.element + 7 * p.tensor + p.unit + 1);
-    return static_cast<float>(static_cast<int>(mixed % 17) - 8) / 4;
-  };
-  return plan;
-}
-
-/// What is compared: weights, and each state of each tensor.
-struct Trained {
-  std::vector<std::vector<float>> numbers{};
-  zero::BytesHeld held{}, predicted{};
-  bool keeps_state = false;
-};
-
-/// One rank, one loop over whole tensors.
 template <class O>
-Trained train_plainly(const zero::Groups<O>& optimizers, const zero::ParameterTable& table) {
-  const Plan plan = make_plan();
-  Trained made;
-  for (const zero::TensorInfo& tensor : table.tensors()) {
-    const std::size_t n = tensor.shape.elements();
-    const O& optimizer = optimizers.of(tensor.name);
-    std::vector<float>& weights = made.numbers.emplace_back(n);
-    for (std::size_t i = 0; i < n; ++i) weights[i] = plan.initial(tensor, i);
-    if (tensor.frozen || n == 0) continue;
-    constexpr bool in_blocks = O::block != zero::whole_tensor;
-    const std::size_t blocks = in_blocks ? (n + O::block - 1) / O::block : 1;
-    const zero::Shape range = in_blocks ? zero::Shape{O::block} : tensor.shape;
-    std::vector<std::vector<float>> kept;
-    std::vector<zero::Array> states;
-    for (std::size_t k = 0; k < O::states; ++k) {
-      kept.emplace_back(blocks * optimizer.state_numbers(k, range));
-    }
-    for (auto& state : kept) states.emplace_back(state.data(), state.size());
-    std::vector<float> gradient(n), scratch(optimizer.scratch_numbers(range));
-    for (std::size_t step = 0; step < plan.steps; ++step) {
-      const std::size_t in_unit = static_cast<std::size_t>(&tensor - table.tensors().data()) -
-                                  table.units()[tensor.unit].first_tensor;
-      for (std::size_t i = 0; i < n; ++i) {
-        gradient[i] = plan.gradient({0, step, 0, tensor.unit, in_unit, i});
-      }
-      const zero::RandomBits random = zero::RandomBits{}
-                                          .with(zero::ModuleOptions{}.rounding_seed)
-                                          .with(zero::Hasher().mix(tensor.name).value())
-                                          .with(step + 1);
-      const auto at = static_cast<std::int64_t>(step);
-      O::update(optimizer.coefficients(at + 1, at, tensor.decay), 1, 1, tensor.shape,
-                {.gradient = zero::Array(gradient.data(), n),
-                 .master = zero::Array(weights.data(), n),
-                 .compute = {},
-                 .states = states.data(),
-                 .random = random},
-                scratch.data());
-    }
-    for (std::size_t k = 0; k < O::states; ++k) {
-      if constexpr (in_blocks) {
-        std::vector<float> numbers(n);
-        O::unpack_state(k, kept[k].data(), numbers.data(), n);
-        made.numbers.push_back(numbers);
-      } else {
-        made.numbers.push_back(kept[k]);
-      }
-    }
-  }
-  return made;
+using ModuleOf = zero::Module<Model, O, zero::ThreadCommunicator, float>;
+/// Runs body(module) on each rank; compiled once for each optimizer.
+template <class O>
+std::vector<Trained> run(const NamedStage& stage, const Setup& setup, const zero::Precision& types,
+                         const Model& model, const zero::Groups<O>& optimizers,
+                         const std::function<Trained(ModuleOf<O>&)>& body) {
+  return on_ranks<float>(stage, setup, model, optimizers, body, types);
 }
 
-template <class O, class Module>
-Trained train_sharded(Module& module, zero::UserCode where) {
+template <class O>
+Trained train_sharded(ModuleOf<O>& module, zero::UserCode where, bool initialize = true) {
   Trained made;
-  train(module, where, make_plan());
+  train(module, where, make_plan(), initialize);
   for (const zero::TensorInfo& tensor : module.parameters().tensors()) {
     made.numbers.emplace_back(tensor.shape.elements());
     module.read_weights(tensor.name, made.numbers.back());
@@ -127,10 +58,9 @@ std::size_t compare_everywhere(const zero::Groups<O>& optimizers) {
       const Mode& mode = modes()[ways++ % modes().size()];
       BOOST_TEST_CONTEXT(stage.name << " on " << ranks << " ranks, " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
-        const auto all = on_ranks<float>(
-            stage, setup, model, optimizers,
-            [&](auto& module) { return train_sharded<O>(module, mode.user_code); },
-            zero::Precision{});
+        const auto all = run<O>(stage, setup, {}, model, optimizers, [&](ModuleOf<O>& module) {
+          return train_sharded<O>(module, mode.user_code);
+        });
         for (const Trained& rank : all) {
           BOOST_TEST(rank.numbers == plain.numbers);
           BOOST_TEST((rank.held == rank.predicted));
@@ -146,55 +76,115 @@ std::size_t compare_everywhere(const zero::Groups<O>& optimizers) {
 template <class O>
 void check_masters_and_frozen_units(const zero::Groups<O>& optimizers) {
   const Model model = make_model();
-  const zero::Precision types{.gather = zero::DataType::bf16};
   const Trained plain = train_plainly(optimizers, zero::ParameterTable(model, 1));
-  const auto read = [](auto& module, std::size_t k) {
+  const auto read = [](ModuleOf<O>& module, std::size_t k) {
     const zero::TensorInfo& tensor = module.parameters().find("block.1.a");
     std::vector<float> numbers(module.parameters().state_numbers(tensor, k));
     module.read_state(tensor.name, k, numbers);
     return numbers;
   };
-  const auto all = on_ranks<float>(
-      stages(3)[3], Setup{}.on(3), model, optimizers,
-      [&](auto& module) {
-        Trained made = train_sharded<O>(module, zero::UserCode::on_caller);
-        const std::vector<float> before[] = {read(module, 0), read(module, 1)};
-        module.set_frozen("block.0.*", true);
-        module.set_frozen("block.0.*", false);
-        made.keeps_state = before[0] == read(module, 0) && before[1] == read(module, 1);
-        return made;
-      },
-      types);
+  const auto all = run<O>(stages(3)[3], Setup{}.on(3), {.gather = zero::DataType::bf16}, model,
+                          optimizers, [&](ModuleOf<O>& module) {
+                            Trained made = train_sharded<O>(module, zero::UserCode::on_caller);
+                            const std::vector<float> before[] = {read(module, 0), read(module, 1)};
+                            module.set_frozen("block.0.*", true);
+                            module.set_frozen("block.0.*", false);
+                            made.keeps_state =
+                                before[0] == read(module, 0) && before[1] == read(module, 1);
+                            return made;
+                          });
   for (const Trained& rank : all) {
     BOOST_TEST(rank.numbers == plain.numbers);
     BOOST_TEST((rank.held == rank.predicted));
     BOOST_TEST(rank.keeps_state);
   }
   const std::string error = error_of([&] {
-    on_ranks<float>(stages(2)[3], Setup{}.on(2), model, optimizers,
-                    [&](auto& module) { return train_sharded<O>(module, {}); },
-                    {.moments = zero::DataType::bf16});
+    run<O>(stages(2)[3], Setup{}.on(2), {.moments = zero::DataType::bf16}, model, optimizers,
+           [](ModuleOf<O>&) { return Trained(); });
   });
   BOOST_TEST(says(error, {"Precision::moments is bf16", "leave it at fp32"}), error);
+}
+
+/// What ranks hold by name and element, as a checkpoint sees it, moves to any other mesh; the run
+/// goes on there with the same bits.
+template <class O>
+void check_resuming(const zero::Groups<O>& optimizers) {
+  struct Meshes {
+    std::size_t from_stage, from, to_stage, to;
+  };
+  const Model model = make_model();
+  const auto key = [](const zero::HeldTensor& tensor, const zero::HeldPart& part) {
+    return tensor.name + ':' + part.name;
+  };
+  for (const Meshes& m : {Meshes{3, 3, 3, 2}, {0, 2, 3, 3}, {5, 4, 1, 3}, {2, 1, 4, 2}}) {
+    const NamedStage from = stages(m.from)[m.from_stage], to = stages(m.to)[m.to_stage];
+    zero::HeldState counts;
+    const auto gone_on = run<O>(
+        from, Setup{}.on(m.from, from.replicas), {}, model, optimizers, [&](ModuleOf<O>& module) {
+          train(module, zero::UserCode::on_caller, make_plan());
+          const zero::HeldState state = module.held_state();
+          decltype(Trained::elements) elements;
+          for (const zero::HeldTensor& tensor : state.tensors) {
+            for (const zero::HeldPart& part : tensor.parts) {
+              for (const zero::HeldRange& range : part.ranges) {
+                for (std::size_t i = 0; i < range.count; ++i) {
+                  elements[key(tensor, part)][range.begin + i] =
+                      static_cast<const float*>(range.data)[i];
+                }
+              }
+            }
+          }
+          if (module.mesh().world.rank() == 0) counts = state;
+          Trained made = train_sharded<O>(module, zero::UserCode::on_caller, false);
+          made.elements = elements;
+          return made;
+        });
+    decltype(Trained::elements) numbers;
+    for (const Trained& rank : gone_on) {
+      for (const auto& [name, elements] : rank.elements) {
+        numbers[name].insert(elements.begin(), elements.end());
+      }
+    }
+    const auto resumed =
+        run<O>(to, Setup{}.on(m.to, to.replicas), {}, model, optimizers, [&](ModuleOf<O>& module) {
+          zero::HeldState state = module.held_state();
+          for (std::size_t t = 0; t < state.tensors.size(); ++t) {
+            state.tensors[t].counter = counts.tensors[t].counter;
+            for (zero::HeldPart& part : state.tensors[t].parts) {
+              for (const zero::HeldRange& range : part.ranges) {
+                for (std::size_t i = 0; i < range.count; ++i) {
+                  static_cast<float*>(range.data)[i] =
+                      numbers.at(key(state.tensors[t], part)).at(range.begin + i);
+                }
+              }
+            }
+          }
+          state.step = counts.step;
+          module.restore(state);
+          return train_sharded<O>(module, zero::UserCode::on_caller, false);
+        });
+    for (const Trained& rank : resumed) {
+      BOOST_TEST(rank.numbers == gone_on[0].numbers, from.name << " to " << to.name);
+    }
+  }
 }
 
 /// Optimizer bytes of a stage-3 module on each of so many ranks.
 template <class O>
 std::size_t optimizer_bytes(const zero::Groups<O>& optimizers, const Model& model,
                             std::size_t ranks) {
-  const auto held = on_ranks<float>(
-      stages(1)[3], Setup{}.on(ranks), model, optimizers,
-      [&](auto& module) {
-        const std::size_t needed = zero::bytes_needed<zero::Zero3>(
-            model, ranks, optimizers, {.poison = true, .time_limit = std::chrono::seconds(10)});
-        return std::pair(module.bytes_held(), needed);
-      },
-      zero::Precision{});
-  for (const auto& [rank, needed] : held) {
-    BOOST_TEST((rank == held[0].first));
-    BOOST_TEST(rank.total() == needed);
+  const Setup setup = Setup{}.on(ranks);
+  const auto all = run<O>(stages(1)[3], setup, {}, model, optimizers, [&](ModuleOf<O>& module) {
+    Trained made;
+    made.held = module.bytes_held();
+    made.needed = zero::bytes_needed<zero::Zero3>(model, ranks, optimizers, setup.options);
+    return made;
+  });
+  for (const Trained& rank : all) {
+    BOOST_TEST((rank.held == all[0].held));
+    BOOST_TEST(rank.held.total() == rank.needed);
   }
-  return held[0].first.optimizer;
+  return all[0].held.optimizer;
 }
 
 BOOST_AUTO_TEST_CASE(moments_of_8_bits_have_the_bits_of_one_rank_in_every_stage) {
@@ -202,6 +192,7 @@ BOOST_AUTO_TEST_CASE(moments_of_8_bits_have_the_bits_of_one_rank_in_every_stage)
       zero::AdamW8bit{.learning_rate = 0.01F, .weight_decay = 0.1F});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
   check_masters_and_frozen_units(optimizers);
+  check_resuming(optimizers);
   // A scale of 4 bytes for each 256: two groups of 5 and of 2 blocks, shared by two ranks.
   const Model model = model_of({"a", 1, sizes({1000, 10})}, {"b", 1, sizes({257})});
   BOOST_TEST(optimizer_bytes(optimizers, model, 1) == 2U * 1344 + 2U * 576);
@@ -214,6 +205,7 @@ BOOST_AUTO_TEST_CASE(muon_updates_whole_matrices_on_their_owners_in_every_stage)
                    {{"embed.*", zero::Muon{.matrices = false}}});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
   check_masters_and_frozen_units(optimizers);
+  check_resuming(optimizers);
   // a: a matrix, with m alone, and a vector with m and v; b: a matrix.
   const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
   const zero::Groups<zero::Muon> plain(zero::Muon{});
@@ -227,6 +219,7 @@ BOOST_AUTO_TEST_CASE(adafactor_keeps_rows_and_columns_on_their_owners_in_every_s
       zero::Adafactor{.learning_rate = 0.1F, .weight_decay = 0.1F});
   BOOST_TEST(compare_everywhere(optimizers) == 20U);
   check_masters_and_frozen_units(optimizers);
+  check_resuming(optimizers);
   const Model model = model_of({"a", 1, shapes({{20, 16}, {64}})}, {"b", 1, shapes({{4, 8}})});
   // Rows and the vector, columns: each rounded up to 16 numbers.
   BOOST_TEST(optimizer_bytes(optimizers, model, 1) == 4U * (96 + 16 + 16 + 16));
