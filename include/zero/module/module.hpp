@@ -217,9 +217,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
                                         const Mesh<Comm>& mesh, const Precision& types,
                                         const Groups<OptimizerType>& optimizers,
                                         const std::vector<bool>* fixed = nullptr) {
-    return ParameterTable(
-        model, mesh.shard.size(), types, stage.traits.shards_replicas ? mesh.replicate.size() : 1,
-        stage.whole_below, fixed, memory_alignment, detail::update_shape(optimizers));
+    return ParameterTable(model, mesh.shard.size(), types,
+                          stage.traits.shards_replicas ? mesh.replicate.size() : 1, stage.whole,
+                          fixed, memory_alignment, detail::update_shape(optimizers));
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {

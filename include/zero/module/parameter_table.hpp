@@ -19,6 +19,7 @@
 #include <zero/layout/state_layout.hpp>
 #include <zero/module/model.hpp>
 #include <zero/policy/precision.hpp>
+#include <zero/policy/whole_rule.hpp>
 #include <zero/schedule/model_shape.hpp>
 
 namespace zero {
@@ -69,22 +70,22 @@ struct UpdateShape {
 class ParameterTable {
  public:
   /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
-  /// Groups of fewer than `whole_below` elements are marked to be kept whole. `fixed`, by tensor in
+  /// What `whole` speaks of is marked to be kept whole. `fixed`, by tensor in
   /// order of declaration, replaces what the kinds say. `alignment` in bytes: each tensor and each
   /// shard begins at a multiple of it, in every buffer. At that of memory no buffer leaves a gap
   /// behind it, and the bytes of all buffers are the bytes of the block. `update` is what the
   /// optimizer asks for.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, const Precision& precision = {},
-                 std::size_t parts = 1, std::size_t whole_below = 0,
+                 std::size_t parts = 1, const WholeRule& whole = {},
                  const std::vector<bool>* fixed = nullptr, std::size_t alignment = memory_alignment,
                  const UpdateShape& update = {})
       : update_(update),
         precision_(precision),
+        whole_(whole),
         ranks_(ranks),
         alignment_(alignment),
         parts_(parts),
-        whole_below_(whole_below),
         refrozen_(fixed) {
     model.for_each_list([&](const auto& list, std::size_t kind, std::size_t) {
       for (std::size_t i = 0; i < list.count; ++i) this->add_unit(list, i, kind);
@@ -139,7 +140,7 @@ class ParameterTable {
   /// What the tensors of a group have in common.
   struct GroupType {
     Precision types;
-    bool frozen;
+    bool frozen, whole;
     friend bool operator==(const GroupType&, const GroupType&) = default;
   };
 
@@ -189,7 +190,9 @@ class ParameterTable {
     if (spec.own_type) types = {.compute = *spec.own_type, .moments = precision_.moments};
     // Nothing else of a frozen tensor exists.
     if (is_frozen) types = {.compute = types.compute, .gather = types.gather};
-    return {types, is_frozen};
+    const TensorFacts facts{name.c_str(), spec.shape.rank, spec.shape.elements(), spec.decay,
+                            is_frozen};
+    return {types, is_frozen, whole_.tensor != nullptr && whole_.tensor(facts)};
   }
 
   void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind,
@@ -216,7 +219,7 @@ class ParameterTable {
     if (same == kinds_.end()) kinds_.push_back(key);
     reads_group(unit.name, u, g);
     if (type.frozen) shape_.freeze(g);
-    if (whole || group.layout.elements() < whole_below_) shape_.keep_whole(g);
+    if (whole || type.whole || group.layout.elements() < whole_.smaller_than) shape_.keep_whole(g);
     groups_.push_back(std::move(group));
   }
 
@@ -270,7 +273,8 @@ class ParameterTable {
 
   UpdateShape update_;  // while the table is made
   Precision precision_;
-  std::size_t ranks_, alignment_, parts_, whole_below_, scratch_ = 0;
+  WholeRule whole_;
+  std::size_t ranks_, alignment_, parts_, scratch_ = 0;
   const std::vector<bool>* refrozen_;                     // while the table is made
   std::vector<std::pair<std::size_t, GroupType>> kinds_;  // list, and type, of each kind of groups
   std::vector<UnitInfo> units_;

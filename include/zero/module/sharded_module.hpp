@@ -18,10 +18,9 @@ std::size_t bytes_needed(const StageValue& stage, const ModelType& model, std::s
                          std::size_t replicas, const Optimizers& optimizers,
                          const RanksOrMesh& ranks, const ModuleOptions& options) {
   using Optimizer = optimizer_of<Optimizers>;
-  const ParameterTable table(model, shards, precision_of<T>,
-                             stage.traits.shards_replicas ? replicas : 1, stage.whole_below,
-                             nullptr, memory_alignment,
-                             update_shape<Optimizer>(Groups<Optimizer>(optimizers)));
+  const ParameterTable table(
+      model, shards, precision_of<T>, stage.traits.shards_replicas ? replicas : 1, stage.whole,
+      nullptr, memory_alignment, update_shape<Optimizer>(Groups<Optimizer>(optimizers)));
   const Schedules schedules(stage, table, options);
   return rank_bytes<Buffers<Optimizer::states>>(table, schedules,
                                                 control_shape<Optimizer>(table, ranks, options));

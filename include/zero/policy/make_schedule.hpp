@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// make_schedule: the schedule that a stage generates. Includes schedule/ only.
+// make_schedule: the schedule that a stage generates. Includes schedule/ and policy/ only.
 #pragma once
 
 #include <zero/policy/shards.hpp>
+#include <zero/policy/whole_rule.hpp>
 #include <zero/schedule/builder.hpp>
 #include <zero/schedule/waits.hpp>
 
@@ -15,12 +16,12 @@ struct StageValue {
   StageTraits traits{};
   Slots params{}, grads{};
   void (*emit)(ScheduleBuilder&) = nullptr;
-  std::size_t whole_below = 0;  // groups with fewer elements are kept whole
+  WholeRule whole{};
 };
 template <class StageType>
 inline constexpr StageValue stage_value{StageType::traits, StageType::template slots<Parameters>(),
                                         StageType::template slots<Gradients>(), &StageType::emit,
-                                        StageType::whole_below()};
+                                        StageType::whole()};
 
 /// Generates schedules of one stage again and again, as the number of micro-steps changes.
 ///

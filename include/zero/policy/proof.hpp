@@ -22,11 +22,18 @@ struct Counterexample {
 template <class StageType, std::size_t Units, std::size_t MicroSteps = 1>
 inline constexpr Finding finding = [] {
   const Program program = MicroSteps == 0 ? evaluation(Units) : training(Units, MicroSteps);
-  // Where sizes decide what stays whole: nothing, every other group, the others.
+  // Where sizes decide what stays whole: nothing, every other group, the others. Where tensors do:
+  // a second group of each unit.
+  constexpr WholeRule whole = StageType::whole();
   Finding found{};
-  for (std::size_t kept = 0; kept < (StageType::whole_below() == 0 ? 1 : 3); ++kept) {
+  for (std::size_t kept = 0; kept < 4; ++kept) {
+    if (kept == 3 ? whole.tensor == nullptr : kept != 0 && whole.smaller_than == 0) continue;
     ModelShape model(Units);
-    for (std::size_t g = kept - 1; kept != 0 && g < Units; g += 2) model.keep_whole(g);
+    for (std::size_t g = kept - 1; kept % 3 != 0 && g < Units; g += 2) model.keep_whole(g);
+    for (std::size_t u = 0; kept == 3 && u < Units; ++u) {
+      const std::size_t g = model.add_group(1);
+      model.reads(u, g).keep_whole(g);
+    }
     // Statements: nvcc 13 does not end the life of temporaries in an initializer.
     const Schedule made = make_schedule<StageType>(model, program);
     found = verify(made);
@@ -65,10 +72,11 @@ consteval bool holds() {
   static_assert(m != Misfit::no_policy,
                 "zero::Stage: each argument must be a policy; give it a member type 'shards', such "
                 "as zero::Nothing.");
-  static_assert(m != Misfit::bad_hook,
-                "zero::Stage: a hook of a policy cannot be called; make it static constexpr void "
-                "(ScheduleBuilder&, std::size_t unit), and resident bool (const ScheduleBuilder&, "
-                "std::size_t unit).");
+  static_assert(
+      m != Misfit::bad_hook,
+      "zero::Stage: a hook of a policy cannot be called; make it static constexpr void "
+      "(ScheduleBuilder&, std::size_t unit), resident bool (const ScheduleBuilder&, std::size_t "
+      "unit), and stays_whole bool (const TensorFacts&).");
   static_assert(m != Misfit::no_effect,
                 "zero::Stage: a policy that shards zero::Nothing has no hook; check the names of "
                 "its hooks, or remove it.");

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 #include <zero/policy/shards.hpp>
+#include <zero/policy/whole_rule.hpp>
 #include <zero/schedule/builder.hpp>
 
 namespace zero {
@@ -42,10 +43,12 @@ concept HasHook = requires {
 || requires { &P::before_backward; }
 || requires { &P::after_backward; }
 || requires { &P::after_update; }
-|| requires { &P::resident; };
+|| requires { &P::resident; }
+|| requires { &P::stays_whole; };
 // Each hook can be called as it will be: else it would be left out without a word.
 template <class P>
-concept HooksFit = requires(ScheduleBuilder& s, const ScheduleBuilder& now, std::size_t u) {
+concept HooksFit = requires(ScheduleBuilder& s, const ScheduleBuilder& now, std::size_t u,
+                            const TensorFacts& t) {
   requires !requires { &P::before_forward; }
   || requires { P::before_forward(s, u); };
   requires !requires { &P::after_forward; }
@@ -58,6 +61,8 @@ concept HooksFit = requires(ScheduleBuilder& s, const ScheduleBuilder& now, std:
   || requires { P::after_update(s, u); };
   requires !requires { &P::resident; }
   || requires { P::resident(now, u) ? 0 : 1; };
+  requires !requires { &P::stays_whole; }
+  || requires { P::stays_whole(t) ? 0 : 1; };
 };
 template <class P>
 concept HasEffect = HasHook<P> || !std::is_same_v<typename P::shards, Nothing> || requires {
@@ -99,7 +104,8 @@ inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
 /// (ScheduleBuilder&, std::size_t unit): before_forward, after_forward, before_backward,
 /// after_backward, after_update; the question `bool resident(const ScheduleBuilder&, unit)`: are
 /// the groups of this unit always whole? and `std::size_t reach`, if it treats that many units at
-/// either end of a model in its own way. A number `whole_below` keeps smaller groups whole.
+/// either end of a model in its own way. A number `whole_below` keeps smaller groups whole, and the
+/// question `bool stays_whole(const TensorFacts&)` single tensors, in a group of their own.
 template <class... Policies>
 struct Stage {
   template <class What>
@@ -140,7 +146,11 @@ struct Stage {
     });
     return found;
   }
-  /// Groups with fewer elements than that are kept whole.
+  /// What is kept whole though parameters are sharded.
+  static constexpr WholeRule whole() {
+    constexpr bool asks = (requires(const TensorFacts& t) { Policies::stays_whole(t); } || ...);
+    return {whole_below(), asks ? &Stage::stays_whole : nullptr};
+  }
   static constexpr std::size_t whole_below() {
     std::size_t most = 0;
     in_order([&]<class P>() {
@@ -198,6 +208,13 @@ struct Stage {
         if constexpr (requires { P::after_update(s, u); }) P::after_update(s, u);
       });
     }
+  }
+  static constexpr bool stays_whole(const TensorFacts& tensor) {
+    bool whole = false;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::stays_whole(tensor); }) whole = whole || P::stays_whole(tensor);
+    });
+    return whole;
   }
   static constexpr bool is_resident(const ScheduleBuilder& s, std::size_t u) {
     bool resident = !traits.shards_params;
