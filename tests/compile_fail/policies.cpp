@@ -171,4 +171,13 @@ struct MisspeltQuestion {
 using Tried = Stage<MisspeltQuestion, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 #endif
 
+// The question about tensors is asked of a number of elements, as if it were whole_below.
+#if WRONG == 21  // expect: zero::Stage: a hook of a policy cannot be called
+struct WrongQuestion {
+  using shards = Nothing;
+  static constexpr bool stays_whole(std::size_t elements) { return elements < 100; }
+};
+using Tried = Stage<WrongQuestion, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+#endif
+
 static_assert(proven<Tried>);

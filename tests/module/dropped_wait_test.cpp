@@ -239,7 +239,7 @@ template <class StageType>
 void check_waits(const char* stage, const grid::Shapes& shapes, std::size_t replicas,
                  std::size_t micro_steps) {
   using zero::StreamMode;
-  const zero::ParameterTable table(grid::make_model(shapes), 2 / replicas, {}, 1, 0, nullptr, 16);
+  const zero::ParameterTable table(grid::make_model(shapes), 2 / replicas, {}, 1, {}, nullptr, 16);
   const Schedule schedule =
       make_schedule<StageType>(table.shape(), zero::training(shapes.units(), micro_steps));
   const Bits threads = train_on_threads(schedule, table, replicas, StreamMode::inline_run, 0);

@@ -40,7 +40,7 @@ struct Activation {  // computes, but has no parameters
 
 template <class... Lists>
 ParameterTable table(Lists... lists) {
-  return ParameterTable(zero::model(std::move(lists)...), 3, {}, 1, 0, nullptr, 16);
+  return ParameterTable(zero::model(std::move(lists)...), 3, {}, 1, {}, nullptr, 16);
 }
 const ParameterTable& usual() {
   static const ParameterTable made =

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# zero-info prints its parts, as text and as JSON, also where launchers contradict each other.
+# usage: info_test.sh PROGRAM
+source "$(dirname "$0")/cases.sh"
+program=$1
+declare_cases 3
+says() { # SENTENCE COMMAND...
+  local sentence=$1 output
+  shift
+  if output=$("$@" 2>&1) && [[ $output == *"$sentence"* ]]; then pass; else
+    fail "$*: not said: $sentence"
+    echo "$output"
+  fi
+}
+says "NCCL_DEBUG: INFO" env NCCL_DEBUG=INFO "$program"
+says '"rank":"1","size":"4"' env RANK=1 WORLD_SIZE=4 "$program" --json
+says "contradict" env RANK=1 WORLD_SIZE=4 PMI_RANK=2 PMI_SIZE=4 "$program" --json
+finish
