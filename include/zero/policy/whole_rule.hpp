@@ -10,7 +10,7 @@ namespace zero {
 /// What a policy may ask of a tensor.
 struct TensorFacts {
   const char* name = "";  // "block.3.norm.weight"
-  int rank = 0;  // dimensions
+  int rank = 0;           // dimensions
   std::size_t elements = 0;
   bool decay = true, frozen = false;
 };
