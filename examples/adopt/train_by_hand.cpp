@@ -18,8 +18,8 @@ constexpr Size ranks = 2;
 struct Params {
   float *wte, *wpe, *norm1, *normf, *qkv, *proj, *norm2, *up, *down;
 };
-constexpr Size sizes[] = {V * C,         T * C, L * C,         C, L * 3 * C * C, L * C * C, L * C,
-                          L * 4 * C * C, L * 4 * C * C};
+constexpr Size sizes[] = {V * C,   T* C, L* C,         C,           L * 3 * C* C,
+                          L* C* C, L* C, L * 4 * C* C, L * 4 * C* C};
 constexpr Size total = [] {
   Size sum = 0;
   for (Size s : sizes) sum += s;
