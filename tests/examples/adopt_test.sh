@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# examples/adopt: the program by hand and the one with zero print the same losses, as hex floats, at
+# all stages, and few lines of the training loop differ.
+# usage: adopt_test.sh BY_HAND WITH_ZERO SOURCE_DIR
+source "$(dirname "$0")/../tree/cases.sh"
+by_hand=$1 with_zero=$2 folder=$3/examples/adopt
+declare_cases 6
+expected=$("$by_hand")
+if [ "$(grep -c 'loss 0x1' <<<"$expected")" -eq 12 ]; then
+  pass
+else
+  fail "train_by_hand prints no twelve losses: $expected"
+fi
+for stage in 0 1 2 3; do
+  if diff <(echo "$expected") <("$with_zero" $stage 2>&1); then
+    pass
+  else
+    fail "the losses of stage $stage (lines >) differ from those by hand"
+  fi
+done
+# The loop: from its `for` to the line that prints the loss. Changed: lines of it that are not by hand.
+loop() { sed -n '/^  for (int .* < steps;/,/std::printf("step/p' "$1" | sed 's/^ *//'; }
+changed=$(diff <(loop "$folder/train_by_hand.cpp") <(loop "$folder/train_with_zero.cpp") | grep -c '^>')
+if [ "$(loop "$folder/train_with_zero.cpp" | wc -l)" -gt 20 ] && [ "$changed" -le 40 ]; then
+  pass
+else
+  fail "$changed lines of the training loop differ, and at most 40 may"
+fi
+finish
