@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # examples/adopt: the program by hand and the one with zero print the same losses, as hex floats, at
-# all stages, and few lines of the training loop differ.
+# all stages, and few lines of the training loop differ: those that docs/adopt.md shows.
 # usage: adopt_test.sh BY_HAND WITH_ZERO SOURCE_DIR
 source "$(dirname "$0")/../tree/cases.sh"
 by_hand=$1 with_zero=$2 folder=$3/examples/adopt
-declare_cases 6
+declare_cases 7
 expected=$("$by_hand")
 if [ "$(grep -c 'loss 0x1' <<<"$expected")" -eq 12 ]; then
   pass
@@ -26,5 +26,12 @@ if [ "$(loop "$folder/train_with_zero.cpp" | wc -l)" -gt 20 ] && [ "$changed" -l
   pass
 else
   fail "$changed lines of the training loop differ, and at most 40 may"
+fi
+shown=$(awk '/^```/ { inside = 0 } inside; /^```diff$/ { inside = 1 }' "$3/docs/adopt.md")
+if diff <(diff -U0 <(loop "$folder/train_by_hand.cpp") <(loop "$folder/train_with_zero.cpp") |
+            grep -v '^---\|^+++\|^@@') <(echo "$shown"); then
+  pass
+else
+  fail "docs/adopt.md shows other changes of the loop (lines > are the page's)"
 fi
 finish

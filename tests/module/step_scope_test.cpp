@@ -142,6 +142,43 @@ BOOST_AUTO_TEST_CASE(a_tied_unit_sees_the_tensors_that_it_reads_and_adds_to_thei
   BOOST_TEST(rank.weight("table.weight") == 5.0F);
 }
 
+/// Two micro-steps that overwrite gradients where they may, and add one where not.
+template <class Stage>
+void check_overwriting(bool keeps_gradients) {
+  zero::SelfCommunicator comm;
+  auto module = zero::shard<Stage>(make_model(), comm, zero::Sgd{.learning_rate = 1.0F});
+  module.initialize([](const zero::TensorInfo&, std::size_t) { return 8.0F; });
+  auto step = module.begin_step({.micro_steps = 2});
+  const auto put_one = [](bool may, zero::Tensor<float> to) {
+    for (float& g : to) g = may ? 1 : g + 1;
+  };
+  for (std::size_t m = 0; m < 2; ++m) {
+    for (auto unit : step.forward()) (void)unit;
+    for (auto unit : step.backward()) {
+      if (unit.index() == 0 || unit.index() == 3) {
+        const bool may = unit.template may_overwrite<Table>();
+        // The head reads the table too, and its backward comes first.
+        BOOST_TEST(may == (unit.index() == 3 && (m == 0 || !keeps_gradients)));
+        put_one(may, unit.template gradients<Table>().weight);
+      }
+      if (unit.index() == 0) continue;
+      const bool may = unit.template may_overwrite<Layer>();
+      BOOST_TEST(may == (m == 0 || !keeps_gradients), unit.name() << " in micro-step " << m);
+      put_one(may, unit.template gradients<Layer>().weight);
+    }
+  }
+  (void)step.finish();
+  std::vector<float> layer(5), table(3);
+  module.read_weights("layer.0.weight", layer);
+  module.read_weights("table.weight", table);
+  BOOST_TEST(layer == std::vector<float>(5, 6), boost::test_tools::per_element());
+  BOOST_TEST(table == std::vector<float>(3, 4), boost::test_tools::per_element());
+}
+BOOST_AUTO_TEST_CASE(a_backward_may_overwrite_what_nothing_was_added_to) {
+  check_overwriting<zero::Ddp>(true);
+  check_overwriting<zero::Zero3>(false);
+}
+
 BOOST_AUTO_TEST_CASE(frozen_tensors_have_weights_but_no_gradient) {
   OneRank rank;
   auto step = rank.module.begin_step();

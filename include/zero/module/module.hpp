@@ -232,9 +232,11 @@ class Module : public ModuleState<OptimizerType, Comm> {
   }
   template <template <class> class Kind>
   Kind<Weight> weights(const Step& step, std::string_view of) {
-    return detail::unit_view<Kind, Weight>(
-        model_, parameters(), step, of, Space::params_whole, watch(step),
-        [&](Index slot, std::size_t g) { return engine_->buffers().whole_params(slot, g); });
+    return detail::unit_view<Kind, Weight>(model_, parameters(), step, of, Space::params_whole,
+                                           watch(step), [&](const Access& from, std::size_t g) {
+                                             return this->engine_->buffers().whole_params(
+                                                 from.index, g);
+                                           });
   }
   void require_backward(const Step& step, const char* call) const {
     engine_->require_inside(step, call);
@@ -246,9 +248,22 @@ class Module : public ModuleState<OptimizerType, Comm> {
   template <template <class> class Kind>
   Kind<Gradient> gradients(const Step& step, std::string_view of) {
     require_backward(step, "gradients");
-    return detail::unit_view<Kind, Gradient>(
-        model_, parameters(), step, of, Space::grads_whole, watch(step),
-        [&](Index slot, std::size_t g) { return engine_->buffers().whole_gradient(slot, g); });
+    return detail::unit_view<Kind, Gradient>(model_, parameters(), step, of, Space::grads_whole,
+                                             watch(step), [&](const Access& to, std::size_t g) {
+                                               return this->engine_->buffers().whole_gradient(
+                                                   to.index, g);
+                                             });
+  }
+  template <template <class> class Kind>
+  bool may_overwrite(const Step& step, std::string_view of) const {
+    require_backward(step, "may_overwrite");
+    bool may = true;
+    (void)detail::unit_view<Kind, Gradient>(model_, parameters(), step, of, Space::grads_whole,
+                                            nullptr, [&](const Access& to, std::size_t) {
+                                              may = may && to.mode == Mode::write;
+                                              return Array();
+                                            });
+    return may;
   }
   template <template <class> class Kind, int Level>
   void exclude(const Step& step, BasicTensor<float, Level> Kind<float>::*member) {

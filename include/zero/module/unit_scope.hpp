@@ -67,6 +67,13 @@ class UnitScope {
     return module_.template gradients<Kind>(step_, of);
   }
 
+  /// Whether these gradients are all zero yet, so that a backward may overwrite them instead of
+  /// adding: not where a unit that reads the same tensors, or an earlier micro-step, added to them.
+  template <template <class> class Kind>
+  bool may_overwrite(std::string_view of = {}) const {
+    return module_.template may_overwrite<Kind>(step_, of);
+  }
+
   /// Says that this unit does not run here after all. Do so in both passes, on all ranks; without
   /// it, a unit whose scope was entered counts as run, if only with a gradient of zero.
   void skip() { skipped_ = true; }

@@ -39,8 +39,8 @@ struct Pointer {
   }
 };
 
-/// A view of one unit's tensors; `whole(slot, g)` is the buffer in which group g is whole, `watch`
-/// counts the scopes of the step's unit.
+/// A view of one unit's tensors; `whole(access, g)` is the buffer in which group g is whole,
+/// `watch` counts the scopes of the step's unit.
 template <template <class> class Kind, class Number, class Model, class Whole>
 Kind<Number> unit_view(const Model& model, const ParameterTable& parameters, const Step& step,
                        std::string_view of, Space space, const ScopeWatch* watch, Whole whole) {
@@ -62,7 +62,7 @@ Kind<Number> unit_view(const Model& model, const ParameterTable& parameters, con
         find();
       }
       const FlatLayout& layout = parameters.groups()[tensor.group].layout;
-      return {whole(access->index, tensor.group), layout.tensor_offset(tensor.place)};
+      return {whole(*access, tensor.group), layout.tensor_offset(tensor.place)};
     };
     made = view_of<Kind, Number>(config, pointer_of, watch);
   });
