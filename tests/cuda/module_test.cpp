@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(all_stages_train_the_bits_of_the_host) {
       [](const char* name, const zero::StageValue& stage, std::size_t replicas) {
         for (const std::size_t ranks : {1U, 2U, 3U, 4U}) {
           if (ranks % replicas != 0 || (replicas > 1 && ranks < 4)) continue;
-          if (share > 1 && ranks % 2 != 0) continue;
+          if (share > 1 && ranks != 4) continue;
           BOOST_TEST_CONTEXT(name << ", " << ranks << " ranks") {
             check_both({.stage = stage,
                         .ranks = ranks,
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(every_type_of_weights_wires_sums_and_moments_has_the_bits_o
       {.gather = DataType::bf16, .reduce = DataType::fp16},
       {.gather = DataType::fp16, .reduce = DataType::bf16}};
   for (const zero::Precision& types : all) {
-    if (share > 1 && (&types - all) % 2 != 0) continue;
+    if (share > 1 && (&types - all) % 2 == 0) continue;
     training::for_each_stage(
         [&](const char* name, const zero::StageValue& stage, std::size_t replicas) {
           BOOST_TEST_CONTEXT(name << ", types " << (&types - all)) {
