@@ -20,7 +20,7 @@ struct SmallWhole {
 using Asked = Stage<VectorsWhole, ShardOptimizer<>, ShardGrads<>, SmallWhole, ShardParams<>>;
 
 static_assert(proven<Stage<VectorsWhole, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>);
-static_assert(Zero3::whole().tensor == nullptr && Zero3::whole().smaller_than == 0);
+static_assert(!Zero3::whole().asks && Asked::whole().asks && Zero3::whole().smaller_than == 0);
 
 // Right where all of a unit is sharded or whole, wrong where a unit has tensors of both kinds: the
 // whole ones are updated in place and not published.

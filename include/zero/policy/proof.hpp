@@ -27,7 +27,7 @@ inline constexpr Finding finding = [] {
   constexpr WholeRule whole = StageType::whole();
   Finding found{};
   for (std::size_t kept = 0; kept < 4; ++kept) {
-    if (kept == 3 ? whole.tensor == nullptr : kept != 0 && whole.smaller_than == 0) continue;
+    if (kept == 3 ? !whole.asks : kept != 0 && whole.smaller_than == 0) continue;
     ModelShape model(Units);
     for (std::size_t g = kept - 1; kept % 3 != 0 && g < Units; g += 2) model.keep_whole(g);
     for (std::size_t u = 0; kept == 3 && u < Units; ++u) {

@@ -149,7 +149,7 @@ struct Stage {
   /// What is kept whole though parameters are sharded.
   static constexpr WholeRule whole() {
     constexpr bool asks = (requires(const TensorFacts& t) { Policies::stays_whole(t); } || ...);
-    return {whole_below(), asks ? &Stage::stays_whole : nullptr};
+    return {whole_below(), asks ? &Stage::stays_whole : nullptr, asks};
   }
   static constexpr std::size_t whole_below() {
     std::size_t most = 0;
