@@ -181,8 +181,7 @@ class WeightPlan {
 ///
 /// Order:   collective; all ranks pass the same.
 /// Errors:  CheckpointError on all ranks: other names (both lists are in the text), shapes or
-/// types;
-///          damaged or hostile files. Nothing has changed then, unless the text says so.
+///          types; damaged or hostile files. Nothing has changed then, unless the text says so.
 template <Communicator Comm>
 LoadReport load_weights(HeldState& state, const Comm& world, const std::string& path,
                         const LoadWeightsOptions& options = {}) {
