@@ -211,6 +211,72 @@ BOOST_AUTO_TEST_CASE(slow_code_on_a_stream_reads_no_released_weights) {
   }
 }
 
+// B80
+BOOST_AUTO_TEST_CASE(a_gradient_from_a_slow_stream_of_the_users_is_complete_when_it_is_reduced) {
+  const Model model = model_of({"unit", 3, sizes({6, 2, 5})});
+  const auto train = [](auto& module) {
+    zero::HostDevice device({.mode = zero::StreamMode::asynchronous});
+    zero::HostStream* const own[] = {&device.make_stream("one"), &device.make_stream("two")};
+    std::atomic<std::size_t> wrong{0};
+    for (int k = 0; k < 3; ++k) {
+      auto step = module.begin_step();
+      for (auto unit : step.forward()) (void)unit;
+      for (auto unit : step.backward()) {
+        for (std::size_t i = 0; i < 3; ++i) {
+          const auto code = [&wrong, expected = static_cast<float>(-k), slow = i != 0,
+                             weights = unit.template weights<Parts>()[i],
+                             gradients = unit.template gradients<Parts>()[i]] {
+            if (slow) std::this_thread::sleep_for(std::chrono::microseconds(300));
+            for (const float w : weights) wrong += w != expected;
+            for (float& g : gradients) g += 1;
+          };
+          if (i != 0) unit.also_on(own[i - 1]);
+          (i == 0 ? unit.stream() : *own[i - 1]).enqueue("user", code);
+        }
+      }
+      (void)step.finish();
+    }
+    for (const float w : weights_of(module)) wrong += w != -3;
+    return wrong.load();
+  };
+  const auto check = [&](const NamedStage& stage) {
+    for (const Mode& mode : {modes()[0], modes()[1], modes()[4]}) {
+      BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
+        const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
+        for (const std::size_t wrong : on_ranks(stage, setup, model, sgd, train)) {
+          BOOST_TEST(wrong == 0U);
+        }
+      }
+    }
+  };
+  check(named<zero::Ddp>("0"));
+  check(named<zero::Zero2>("2"));
+  check(named<zero::Zero3>("3"));
+}
+
+BOOST_AUTO_TEST_CASE(too_many_streams_of_the_users_are_refused_and_the_step_goes_on) {
+  const Model model = model_of({"unit", 1, sizes({3})});
+  for (const bool refused : on_ranks<zero::Zero3>(Setup{}.on(2), model, sgd, [](auto& module) {
+         zero::HostDevice device;
+         zero::HostStream& own = device.make_stream("own");
+         auto step = module.begin_step();
+         for (auto unit : step.forward()) (void)unit;
+         bool threw = false;
+         for (auto unit : step.backward()) {
+           for (int i = 0; i < 4; ++i) unit.also_on(&own);
+           try {
+             unit.also_on(&own);
+           } catch (const zero::ContractError& error) {
+             threw = std::string(error.what()).find("more than 4 streams in unit 'unit'") !=
+                     std::string::npos;
+           }
+         }
+         return threw && step.finish().applied;
+       })) {
+    BOOST_TEST(refused);
+  }
+}
+
 // B86
 BOOST_AUTO_TEST_CASE(a_view_that_outlives_its_scope_shows_poison) {
   const Model model = model_of({"unit", 4, sizes({6})});

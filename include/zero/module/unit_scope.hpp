@@ -91,6 +91,16 @@ class UnitScope {
 
   /// The stream on which this unit computes: where UserCode::on_stream work is enqueued.
   typename Module::Stream& stream() const { return module_.engine_->streams()[step_.stream]; }
+  /// Lets the unit compute on `other` too, a stream of the caller's own: a cudaStream_t, or the
+  /// address of a HostStream that is asynchronous or inline. What is enqueued there from now on
+  /// begins when stream() gets here, and the unit ends when that is complete as well.
+  ///
+  /// Errors:  ContractError for more than 4 streams in one scope.
+  template <class Other>
+  void also_on(Other* other) {
+    module_.engine_->require_inside(step_, "also_on");
+    module_.engine_->fork(other);
+  }
 
  private:
   Module& module_;

@@ -33,6 +33,7 @@ class CudaStreams {
                         : &device_.make_stream(name_of(id), priority);
     }
     prepare(fence_events_);
+    prepare({&beside_, 1});
   }
 
   CudaStream& operator[](StreamId id) { return *streams_[static_cast<std::size_t>(id)]; }
@@ -57,6 +58,17 @@ class CudaStreams {
     for (CudaStream* stream : streams_) {
       for (CudaEvent& event : fence_events_) stream->wait(event);
     }
+  }
+  using Other = cudaStream_t;  // a stream of the user's
+  /// Work that comes to `other` begins after what was enqueued for the compute stream so far.
+  void fork(Other other) {
+    (*this)[StreamId::compute].record(beside_);
+    check_cuda(cudaStreamWaitEvent(other, beside_.native(), 0), "cudaStreamWaitEvent");
+  }
+  /// Work that comes to the compute stream begins after what was enqueued on `other`.
+  void join(Other other) {
+    check_cuda(cudaEventRecord(beside_.native(), other), "cudaEventRecord");
+    (*this)[StreamId::compute].wait(beside_);
   }
   /// Throws an error of the device so far, as far as the runtime tells without being asked for it.
   void check() const { check_cuda(cudaPeekAtLastError(), "an earlier call or kernel"); }
@@ -135,7 +147,7 @@ class CudaStreams {
     copies().synchronize();
   }
 
-  CudaEvent fence_events_[stream_count];
+  CudaEvent fence_events_[stream_count], beside_;
   CudaDevice device_;
   CudaStream* streams_[stream_count] = {};
   Block<PinnedMemory> rooms_[2];

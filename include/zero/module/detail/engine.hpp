@@ -28,6 +28,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
 
  public:
   using typename Parts::Device;
+  using Other = typename Parts::Streams::Other;
   using typename Parts::Runner;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
@@ -118,6 +119,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
     inside_ = nullptr;
     if (options_.profile) streams_.pop_range();
     try {
+      join();
       runner_.note_end(step);
       if (phase_ == Phase::training) progress_.leave(inside_place(), skipped);
       phase_ == Phase::training ? training_.leave() : evaluation_.leave();
@@ -130,6 +132,16 @@ class Engine : public EngineParts<Optimizer, Comm> {
                         " was called on a unit whose step was abandoned; begin a new step");
   }
   Progress& progress() { return progress_; }
+  /// The unit whose scope is open computes on a stream of the user's too.
+  void fork(Other other) {
+    if (others_ == std::size(other_)) {
+      throw ContractError("zero: also_on was called for more than " + std::to_string(others_) +
+                          " streams in unit '" + name(inside_->subject) +
+                          "'; join some of them on one stream before");
+    }
+    streams_.fork(other);
+    other_[others_++] = other;
+  }
 
   StepResult finish(const FinishOptions& options) {
     if (phase_ != Phase::training || inside_) {
@@ -186,6 +198,9 @@ class Engine : public EngineParts<Optimizer, Comm> {
   /// Forgets the step that was begun: nothing stays gathered, no gradient counts. Ranks that
   /// abandon at the same unit can begin anew; the others' next collective reports the difference.
   void abandon() noexcept {
+    try {
+      join();
+    } catch (...) {}  // as of settle()
     streams_.settle();
     training_.restart();
     evaluation_.restart();
@@ -215,6 +230,10 @@ class Engine : public EngineParts<Optimizer, Comm> {
  private:
   enum class Phase { idle, training, evaluation };
 
+  /// The compute stream goes on after the streams that the unit was forked to.
+  void join() {
+    while (others_ != 0) streams_.join(other_[--others_]);
+  }
   void rethrow_failure() {
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -258,7 +277,9 @@ class Engine : public EngineParts<Optimizer, Comm> {
   std::uint64_t number_ = 0;           // of the step or evaluation that was begun last
   Phase phase_ = Phase::idle, phase_of_events_ = Phase::idle;
   const Step* inside_ = nullptr;  // the compute step whose scope is open
-  std::exception_ptr failure_;    // of a scope's end
+  Other other_[4] = {};           // streams of the user's that it computes on too
+  std::size_t others_ = 0;
+  std::exception_ptr failure_;  // of a scope's end
   bool broken_ = false;
   bool exchanged_ = false;  // the weights with their average
 };

@@ -43,6 +43,17 @@ class HostStreams {
       for (HostEvent& event : fence_events_) stream->wait(event);
     }
   }
+  using Other = HostStream*;  // a stream of the user's
+  /// Work that comes to `other` begins after what was enqueued for the compute stream so far.
+  void fork(Other other) {
+    (*this)[StreamId::compute].record(beside_);
+    other->wait(beside_);
+  }
+  /// Work that comes to the compute stream begins after what was enqueued on `other`.
+  void join(Other other) {
+    other->record(beside_);
+        (*this)[StreamId::compute].wait(beside_);
+  }
   /// Throws the first error so far. Does not wait.
   void check() const {
     for (const HostStream* stream : streams_) stream->check();
@@ -79,7 +90,7 @@ class HostStreams {
   }
 
  private:
-  HostEvent fence_events_[stream_count];
+  HostEvent fence_events_[stream_count], beside_;
   HostDevice device_;
   HostStream* streams_[stream_count] = {};
 };
