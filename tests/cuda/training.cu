@@ -34,8 +34,22 @@ void backward(zero::HostStream& stream, zero::Tensor<T> weight, zero::Tensor<flo
   });
 }
 
-template <class Step>
-void passes(Step& step, const StepPlan& plan, std::size_t rank, bool leaves) {
+/// A stream of the user's own.
+template <class Stream>
+struct Own {
+  zero::CudaDevice device;
+  zero::CudaStream& stream = device.make_stream("own");
+  cudaStream_t handle = stream.native();
+};
+template <>
+struct Own<zero::HostStream> {
+  zero::HostDevice device{{.mode = zero::StreamMode::asynchronous}};
+  zero::HostStream& stream = device.make_stream("own");
+  zero::HostStream* handle = &stream;
+};
+
+template <class Step, class Stream>
+void passes(Step& step, const StepPlan& plan, std::size_t rank, bool leaves, Own<Stream>& own) {
   for (std::size_t m = 0; m < plan.micro_steps; ++m) {
     for (auto unit : step.forward()) {
       if (plan.skips_a_unit && unit.index() == 1) unit.skip();
@@ -53,7 +67,8 @@ void passes(Step& step, const StepPlan& plan, std::size_t rank, bool leaves) {
       backward(unit.stream(), weights.weight, gradients.weight, g);
       g.key += 100;
       g.not_finite = false;
-      backward(unit.stream(), weights.bias, gradients.bias, g);
+      if (plan.forks) unit.also_on(own.handle);
+      backward(plan.forks ? own.stream : unit.stream(), weights.bias, gradients.bias, g);
     }
   }
 }
@@ -129,6 +144,7 @@ void train(const Setup& setup, Comm& comm, Result& result) {
   zero::ModuleOptions options = setup.options;
   options.user_code = zero::UserCode::on_stream;
   const zero::Mesh<Comm> mesh = zero::mesh(comm, setup.replicas);
+  Own<typename Comm::Stream> own;
   const std::size_t free_before = on_device ? free_bytes() : 0;
   zero::Module<std::remove_const_t<decltype(model)>, zero::AdamW, Comm, T> trained(
       setup.stage, model, mesh, {adam}, options, setup.types);
@@ -142,7 +158,7 @@ void train(const Setup& setup, Comm& comm, Result& result) {
   const bool leaves = setup.leaves && comm.rank() + 1 == comm.size();
   auto run = [&](const StepPlan& plan) {
     auto step = trained.begin_step({.micro_steps = plan.micro_steps});
-    passes(step, plan, comm.rank(), leaves);
+    passes(step, plan, comm.rank(), leaves, own);
     return step.finish(plan.finish);
   };
   std::function<void(const StepPlan&)> step = [&](const StepPlan& plan) {
@@ -153,7 +169,7 @@ void train(const Setup& setup, Comm& comm, Result& result) {
     step = [&, captured = std::shared_ptr<Captured>()](const StepPlan& plan) mutable {
       if (!plan.captured) return result.steps.push_back(run(plan));
       if (!captured) {
-        const auto body = [&](auto& made) { passes(made, plan, comm.rank(), leaves); };
+        const auto body = [&](auto& made) { passes(made, plan, comm.rank(), leaves, own); };
         captured = std::make_shared<Captured>(trained, body, zero::StepOptions{plan.micro_steps});
       }
       result.steps.push_back(captured->run(plan.finish));

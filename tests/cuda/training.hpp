@@ -24,6 +24,7 @@ struct StepPlan {
   bool exact = false;         // gradients are small integers, whatever the weights are
   bool not_finite = false;    // rank 0 has a gradient that is infinite
   bool skips_a_unit = false;  // unit 1 does not run, on any rank
+  bool forks = false;         // biases have their gradients from a stream of the user's own
   bool undone = false;        // what was held before it is put back as a checkpoint does it
   bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
 };
