@@ -159,7 +159,9 @@ void train(const Setup& setup, Comm& comm, Result& result) {
   auto run = [&](const StepPlan& plan) {
     auto step = trained.begin_step({.micro_steps = plan.micro_steps});
     passes(step, plan, comm.rank(), leaves, own);
-    return step.finish(plan.finish);
+    if (plan.waits) return step.finish(plan.finish);
+    step.finish_async(plan.finish);
+    return zero::StepResult{};
   };
   std::function<void(const StepPlan&)> step = [&](const StepPlan& plan) {
     result.steps.push_back(run(plan));

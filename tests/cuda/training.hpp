@@ -25,6 +25,7 @@ struct StepPlan {
   bool not_finite = false;    // rank 0 has a gradient that is infinite
   bool skips_a_unit = false;  // unit 1 does not run, on any rank
   bool forks = false;         // biases have their gradients from a stream of the user's own
+  bool waits = true;          // for the decision; else there is no result
   bool undone = false;        // what was held before it is put back as a checkpoint does it
   bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
 };

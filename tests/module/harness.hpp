@@ -270,6 +270,7 @@ struct Plan {
     return 0.0F;
   };
   zero::FinishOptions finish{};
+  bool waits = true;  // for the decision of each step; else the outcome has the last result only
   /// Whether a unit runs; elements of Place from `unit` up count.
   std::function<bool(const Place&)> runs = [](const Place&) { return true; };
   /// Whether a tensor gets a gradient; elements of Place from `tensor` up count.
@@ -434,8 +435,13 @@ Outcome train(Module& module, zero::UserCode where, const Plan& plan, bool initi
     plan.before(k);
     auto step = module.begin_step({.micro_steps = plan.micro_steps});
     run_passes(module, step, where, plan, k, outcome);
-    outcome.steps.push_back(step.finish(plan.finish));
+    if (plan.waits) {
+      outcome.steps.push_back(step.finish(plan.finish));
+    } else {
+      step.finish_async(plan.finish);
+    }
   }
+  if (!plan.waits) outcome.steps.push_back(module.last_result());
   module.synchronize();
   outcome.gathered_bytes = module.gathered_bytes();
   outcome.weights = weights_of(module);

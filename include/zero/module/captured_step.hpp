@@ -35,7 +35,7 @@ class CapturedStep {
     try {
       auto step = module.begin_step(options);
       f(step);
-      (void)step.finish();
+      step.finish_async();
       graph_ = engine.end_capture();
     } catch (...) {
       engine.abandon();
@@ -49,7 +49,8 @@ class CapturedStep {
   /// Errors:  as of TrainingStep::finish, and ContractError after set_frozen.
   StepResult run(const FinishOptions& options = {}) {
     if (version_ == module_.version_) {
-      return module_.engine_->run_captured(graph_, notes_, options);
+      module_.engine_->run_captured(graph_, notes_, options);
+      return module_.last_result();
     }
     throw ContractError(
         "zero: run was called on a step that was captured before set_frozen; capture it again");

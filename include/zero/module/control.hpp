@@ -41,8 +41,9 @@ struct StepNotes {
 /// work of the step runs, in its order. The first becomes the second before a step is decided, and
 /// what came of it goes back.
 ///
-/// Order:   notes are written by the host between the begin and the end of a step; pack, decide and
-/// what lies between run on the stream of Op::combine, and updates read the decision after it.
+/// Order:   notes are written by the host between the begin and the end of a step, and reach the
+/// staged copy in finish(), when the decision of the step before must have come back; pack, decide
+/// and what lies between run on the stream of Op::combine, and updates read the decision after it.
 class Control {
  public:
   /// Bytes of the live copy.
@@ -62,6 +63,8 @@ class Control {
     NormPart::check_order(shape_.norm);
     scaling.check();
     std::memset(staged_bytes(), 0, live_.mirrored_bytes());
+    notes_ = {std::vector<std::uint32_t>(staged_.trace_count),
+              std::vector<std::uint8_t>(staged_.tensors)};
     record() = ControlRecord{};
     record().scaling = scaling;
     record().scale = scaling.begin();
@@ -88,13 +91,13 @@ class Control {
 
   // Notes of this rank.
   void begin_step() {
-    std::fill_n(staged_.traces, staged_.trace_count, 0U);
-    std::fill_n(staged_.noted, staged_.tensors, std::uint8_t{0});
-    record().failed = 0;
+    std::fill(notes_.traces.begin(), notes_.traces.end(), 0U);
+    std::fill(notes_.noted.begin(), notes_.noted.end(), std::uint8_t{0});
+    failed_ = false;
   }
   /// Order matters, so that two ranks agree only if they ran the same in the same micro-steps.
   void ran(std::size_t unit, Op op, std::size_t micro_step) {
-    std::uint32_t& trace = staged_.traces[2 * unit + (op == Op::backward)];
+    std::uint32_t& trace = notes_.traces[2 * unit + (op == Op::backward)];
     trace = (trace * 647'993 + static_cast<std::uint32_t>(micro_step) + 1) % trace_limit;
   }
   /// What the step is to be finished with; `optimizer` stands for the optimizer's settings in it.
@@ -114,6 +117,9 @@ class Control {
       throw ContractError("zero: finish: max_norm is " + std::to_string(max_norm) +
                           "; pass a positive number, or leave it out");
     }
+    std::copy(notes_.traces.begin(), notes_.traces.end(), staged_.traces);
+    std::copy(notes_.noted.begin(), notes_.noted.end(), staged_.noted);
+    record().failed = failed_ ? 1 : 0;
     record().divisor = scaled;
     record().max_norm = max_norm;
     record().decision = {};
@@ -129,18 +135,12 @@ class Control {
     record().options = static_cast<std::uint32_t>(options.value() % trace_limit);
     staged_.traces[staged_.trace_count - 1] = static_cast<std::uint32_t>(optimizer % trace_limit);
   }
-  void has_gradient(std::size_t tensor) { staged_.noted[tensor] = 1; }
-  StepNotes notes() const {
-    return {{staged_.traces, staged_.traces + staged_.trace_count},
-            {staged_.noted, staged_.noted + staged_.tensors}};
-  }
-  void set_notes(const StepNotes& notes) {
-    std::copy(notes.traces.begin(), notes.traces.end(), staged_.traces);
-    std::copy(notes.noted.begin(), notes.noted.end(), staged_.noted);
-  }
-  bool noted(std::size_t tensor) const { return staged_.noted[tensor] != 0; }
+  void has_gradient(std::size_t tensor) { notes_.noted[tensor] = 1; }
+  const StepNotes& notes() const { return notes_; }
+  void set_notes(const StepNotes& notes) { notes_ = notes; }
+  bool noted(std::size_t tensor) const { return notes_.noted[tensor] != 0; }
   /// This rank cannot finish the step: all ranks are to skip it.
-  void fail() { record().failed = 1; }
+  void fail() { failed_ = true; }
   /// Writes what the optimizer makes of each tensor's next update.
   template <class Coefficients>
   void set_coefficients(std::size_t tensor, const Coefficients& coefficients,
@@ -230,6 +230,8 @@ class Control {
   ControlShape shape_;
   std::vector<std::byte> own_;  // the staged copy, if nobody else has it
   ControlView live_, staged_;
+  StepNotes notes_;
+  bool failed_ = false;                   // the step cannot be finished here
   std::vector<std::size_t> first_range_;  // [group]
   std::size_t ranges_ = 0;
 };

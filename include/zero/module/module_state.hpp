@@ -146,6 +146,11 @@ class ModuleState {
     engine_->control().set_loss_scale(state);
   }
 
+  /// What came of the training step that was finished last. Waits for its decision.
+  ///
+  /// Errors:  as of TrainingStep::finish, if nobody waited for them yet.
+  StepResult last_result() { return engine_->read_result(); }
+
   /// Names, shapes and places of everything.
   const ParameterTable& parameters() const { return engine_->parameters(); }
   const Mesh<Comm>& mesh() const { return engine_->mesh(); }

@@ -97,9 +97,18 @@ class [[nodiscard]] TrainingStep {
   ///          OverflowError on every rank if a gradient is not finite and the loss scale cannot be
   ///          smaller; nothing is changed then.
   StepResult finish(const FinishOptions& options = {}) {
+    finish_async(options);
+    return module_.last_result();
+  }
+  /// The same without waiting: the host may begin the next step, whose finish waits for the
+  /// decision of this one, as Module::last_result and all else do that need it. Its errors come
+  /// there.
+  ///
+  /// Errors:  those of the step before, if it ended so too.
+  void finish_async(const FinishOptions& options = {}) {
     open("finish");
     try {
-      return module_.engine_->finish(options);
+      module_.engine_->finish(options);
     } catch (...) {
       abandon();
       throw;

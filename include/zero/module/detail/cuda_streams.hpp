@@ -67,7 +67,7 @@ class CudaStreams {
   }
   /// Work that comes to the compute stream begins after what was enqueued on `other`.
   void join(Other other) {
-        check_cuda(cudaEventRecord(beside_.native(), other), "cudaEventRecord");
+    check_cuda(cudaEventRecord(beside_.native(), other), "cudaEventRecord");
     (*this)[StreamId::compute].wait(beside_);
   }
   /// Throws an error of the device so far, as far as the runtime tells without being asked for it.

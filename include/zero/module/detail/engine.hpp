@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 #include <zero/module/detail/checks.hpp>
-#include <zero/module/detail/decision.hpp>
 #include <zero/module/detail/engine_parts.hpp>
+#include <zero/module/detail/forks.hpp>
 #include <zero/module/detail/progress.hpp>
+#include <zero/module/detail/step_end.hpp>
 #include <zero/schedule/execute.hpp>
 
 namespace zero::detail {
@@ -28,7 +29,6 @@ class Engine : public EngineParts<Optimizer, Comm> {
 
  public:
   using typename Parts::Device;
-  using Other = typename Parts::Streams::Other;
   using typename Parts::Runner;
 
   Engine(const StageValue& stage, ParameterTable parameters, const Mesh<Comm>& mesh,
@@ -37,11 +37,12 @@ class Engine : public EngineParts<Optimizer, Comm> {
         training_(schedules_.training(), runner_),
         evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_, schedules_),
-        hashes_(mesh_.world.size()) {}
+        hashes_(mesh_.world.size()),
+        end_(control_, parameters_, streams_, mesh_.world.rank()) {}
 
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
   std::uint64_t begin_step(const StepOptions& options) {
-    require_idle("begin_step");
+    check_idle("begin_step");
     require_live("begin_step");
     const std::size_t micro_steps = options.micro_steps;
     if (!schedules_.is_training(options.program, micro_steps)) {
@@ -119,7 +120,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
     inside_ = nullptr;
     if (options_.profile) streams_.pop_range();
     try {
-      join();
+      forks_.join(streams_);
       runner_.note_end(step);
       if (phase_ == Phase::training) progress_.leave(inside_place(), skipped);
       phase_ == Phase::training ? training_.leave() : evaluation_.leave();
@@ -133,17 +134,13 @@ class Engine : public EngineParts<Optimizer, Comm> {
   }
   Progress& progress() { return progress_; }
   /// The unit whose scope is open computes on a stream of the user's too.
+  template <class Other>
   void fork(Other other) {
-    if (others_ == std::size(other_)) {
-      throw ContractError("zero: also_on was called for more than " + std::to_string(others_) +
-                          " streams in unit '" + name(inside_->subject) +
-                          "'; join some of them on one stream before");
-    }
-    streams_.fork(other);
-    other_[others_++] = other;
+    forks_.fork(streams_, other, name(inside_->subject));
   }
 
-  StepResult finish(const FinishOptions& options) {
+  /// Enqueues the end of a step; its result comes from read_result().
+  void finish(const FinishOptions& options) {
     if (phase_ != Phase::training || inside_) {
       throw ContractError("zero: finish was called " +
                           (inside_ ? "while unit '" + name(inside_->subject) + "' is in use"
@@ -152,16 +149,43 @@ class Engine : public EngineParts<Optimizer, Comm> {
     }
     rethrow_failure();
     progress_.check_end(place_);
+    (void)read_result();
     const std::exception_ptr error = tell_finish(options);
     if (streams_.capturing()) {  // runs later
       training_.finish();
       phase_ = Phase::idle;
-      return {};
+      return;
     }
-    broken_ = true;  // from the first update to the last, parameters are torn
+    end_.begin();
     training_.finish();
-    return conclude(StreamId::reduce, error);
+    end_.enqueued(StreamId::reduce, error);
+    phase_ = Phase::idle;
   }
+  /// What came of the step that was finished last. Waits for its decision, not for its updates.
+  ///
+  /// Errors:  what is wrong with that step, once. A step that was begun since is abandoned.
+  StepResult read_result() {
+    try {
+      return end_.read();
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  }
+  /// Control, when it knows of all steps that were finished.
+  Control& control() {
+    (void)read_result();
+    return control_;
+  }
+  /// Waits until everything that was enqueued is done.
+  ///
+  /// Errors:  as of read_result, and those of streams.
+  void synchronize() {
+    (void)read_result();
+    streams_.synchronize();
+  }
+  /// Goes on after another engine.
+  void keep_result(const StepResult& result) { end_.take(result); }
   /// Between these two, nothing runs; what is enqueued becomes a graph. On a CUDA device.
   void begin_capture() {
     require_idle("capture");
@@ -174,7 +198,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
   }
   /// Runs a step that was captured, when the user's code had left these notes.
   template <class Graph>
-  StepResult run_captured(Graph& graph, const StepNotes& notes, const FinishOptions& options) {
+  void run_captured(Graph& graph, const StepNotes& notes, const FinishOptions& options) {
     require_idle("run");
     require_live("run");
     if (phase_of_events_ != Phase::idle) streams_.fence();
@@ -182,9 +206,9 @@ class Engine : public EngineParts<Optimizer, Comm> {
     control_.begin_step();
     control_.set_notes(notes);
     const std::exception_ptr error = tell_finish(options);
-    broken_ = true;
+    end_.begin();
     graph.launch(streams_[StreamId::compute]);
-    return conclude(StreamId::compute, error);
+    end_.enqueued(StreamId::compute, error);
   }
   /// Ends an evaluation: all of it ran, or it is abandoned.
   void end_evaluation() noexcept {
@@ -198,9 +222,8 @@ class Engine : public EngineParts<Optimizer, Comm> {
   /// Forgets the step that was begun: nothing stays gathered, no gradient counts. Ranks that
   /// abandon at the same unit can begin anew; the others' next collective reports the difference.
   void abandon() noexcept {
-    try {
-      join();
-    } catch (...) {}  // as of settle()
+    forks_.settle(streams_);
+    end_.settle();
     streams_.settle();
     training_.restart();
     evaluation_.restart();
@@ -210,16 +233,10 @@ class Engine : public EngineParts<Optimizer, Comm> {
     phase_ = Phase::idle;
     phase_of_events_ = Phase::idle;
   }
-  void require_idle(const char* call) const {
-    if (broken_) {
-      throw ContractError(std::string("zero: ") + call +
-                          ": an earlier step failed in the middle of its updates, so the "
-                          "parameters are torn; load them again into a new module");
-    }
-    if (phase_ != Phase::idle) {
-      throw ContractError(std::string("zero: ") + call +
-                          " was called within a step; finish or abandon that first");
-    }
+  /// No step may be open; reads the result of the one before.
+  void require_idle(const char* call) {
+    (void)read_result();
+    check_idle(call);
   }
   /// Notes that the weights were exchanged with their average, or back.
   void note_exchange() { exchanged_ = !exchanged_; }
@@ -230,28 +247,20 @@ class Engine : public EngineParts<Optimizer, Comm> {
  private:
   enum class Phase { idle, training, evaluation };
 
-  /// The compute stream goes on after the streams that the unit was forked to.
-  void join() {
-    while (others_ != 0) streams_.join(other_[--others_]);
+  void check_idle(const char* call) const {
+    end_.require_whole(call);
+    if (phase_ != Phase::idle) {
+      throw ContractError(std::string("zero: ") + call +
+                          " was called within a step; finish or abandon that first");
+    }
   }
   void rethrow_failure() {
     if (failure_) std::rethrow_exception(failure_);
   }
-  /// Waits for the decision, at whose end `stream` gets to it.
-  StepResult conclude(StreamId stream, const std::exception_ptr& error) {
-    streams_[stream].synchronize();
-    broken_ = control_.applied();
-    streams_.check();  // work of the user's on a stream
-    broken_ = false;
-    phase_ = Phase::idle;
-    if (error) std::rethrow_exception(error);
-    check_decision(control_, parameters_, mesh_.world.rank());
-    return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
-  }
   std::uint64_t begin(Phase phase, const Schedule& schedule,
                       std::span<typename Device::Event> events) {
-    if (options_.record_spans) streams_.synchronize();  // the last execution still notes its spans
-    runner_.begin(schedule, events);
+    if (options_.record_spans) synchronize();  // the last execution still notes its spans
+    runner_.begin(schedule, events, !end_.pending());
     phase_ = phase_of_events_ = phase;
     place_ = 0;
     return ++number_;
@@ -261,7 +270,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
   template <class Plan>
   void replan(const char* call, const Planned& planned, const Program* program, Plan plan) {
     const bool compares = planned.own || program != nullptr;
-    if (compares) streams_.synchronize();
+    if (compares) synchronize();
     phase_of_events_ = Phase::idle;
     plan();
     if (!compares) return;
@@ -273,15 +282,14 @@ class Engine : public EngineParts<Optimizer, Comm> {
   Executor<Runner> training_, evaluation_;
   Progress progress_;
   std::vector<std::uint64_t> hashes_;  // of the ranks, when they compare programs
-  std::size_t place_ = 0;              // in the program, of the compute that comes next
-  std::uint64_t number_ = 0;           // of the step or evaluation that was begun last
+  StepEnd<Device> end_;
+  std::size_t place_ = 0;     // in the program, of the compute that comes next
+  std::uint64_t number_ = 0;  // of the step or evaluation that was begun last
   Phase phase_ = Phase::idle, phase_of_events_ = Phase::idle;
   const Step* inside_ = nullptr;  // the compute step whose scope is open
-  Other other_[4] = {};           // streams of the user's that it computes on too
-  std::size_t others_ = 0;
+  Forks<typename Parts::Streams> forks_{};
   std::exception_ptr failure_;  // of a scope's end
-  bool broken_ = false;
-  bool exchanged_ = false;  // the weights with their average
+  bool exchanged_ = false;      // the weights with their average
 };
 
 }  // namespace zero::detail

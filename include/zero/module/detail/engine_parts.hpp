@@ -77,12 +77,9 @@ class EngineParts {
   const ModuleOptions& options() const { return options_; }
   const Memory& memory() const { return memory_; }
   Buffers& buffers() { return memory_.buffers(); }
-  Control& control() { return control_; }
   const ControlShape& control_shape() const { return control_shape_; }
   Streams& streams() { return streams_; }
   const Runner& runner() const { return runner_; }
-  /// Waits until everything that was enqueued is done.
-  void synchronize() { streams_.synchronize(); }
 
  protected:
   const std::string& name(std::size_t unit) const { return parameters_.units()[unit].name; }

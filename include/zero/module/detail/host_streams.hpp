@@ -52,7 +52,7 @@ class HostStreams {
   /// Work that comes to the compute stream begins after what was enqueued on `other`.
   void join(Other other) {
     other->record(beside_);
-        (*this)[StreamId::compute].wait(beside_);
+    (*this)[StreamId::compute].wait(beside_);
   }
   /// Throws the first error so far. Does not wait.
   void check() const {

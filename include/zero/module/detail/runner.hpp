@@ -37,11 +37,12 @@ class Runner : public Transfers<Optimizer, Comm> {
       : Base(parameters, mesh, buffers, control, streams, options), control_(control) {}
 
   /// The schedule whose steps come next, and how many of them have events of their own.
-  void begin(const Schedule& schedule, std::span<Event> events) {
+  /// `knows_scale`: whether the host does; else the device alone has it yet.
+  void begin(const Schedule& schedule, std::span<Event> events, bool knows_scale) {
     schedule_ = &schedule;
     events_ = events;
     if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
-    work_.begin_step(streams_[StreamId::compute]);
+    if (knows_scale) work_.begin_step(streams_[StreamId::compute]);
   }
 
   void wait(StreamId on, std::uint32_t step) { streams_[on].wait(events_[step]); }

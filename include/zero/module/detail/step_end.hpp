@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// How the step ended that was finished last. May include anything below module/.
+#pragma once
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <utility>
+#include <zero/base/error.hpp>
+#include <zero/module/control.hpp>
+#include <zero/module/detail/decision.hpp>
+#include <zero/module/options.hpp>
+#include <zero/module/parameter_table.hpp>
+#include <zero/schedule/step.hpp>
+
+namespace zero::detail {
+
+/// The result of the step that was finished last, which the host knows when its decision has come
+/// back; until then it is pending, and Control's staged copy must not be written.
+template <class Device>
+class StepEnd {
+ public:
+  using Streams = typename Device::Streams;
+
+  StepEnd(const Control& control, const ParameterTable& parameters, Streams& streams,
+          std::size_t rank)
+      : control_(control), parameters_(parameters), streams_(streams), rank_(rank) {
+    streams_.prepare({&decided_, 1});
+  }
+
+  /// Updates are about to be enqueued: from the first to the last, parameters are torn.
+  void begin() { torn_ = true; }
+  /// They were, and the decision ends with what `stream` has now. `error`: of a function of the
+  /// user's, for which all ranks skip the step.
+  void enqueued(StreamId stream, const std::exception_ptr& error) {
+    streams_[stream].record(decided_);
+    stream_ = stream;
+    error_ = error;
+    pending_ = true;
+    torn_ = false;
+  }
+  bool pending() const { return pending_; }
+  /// Waits for the decision, not for the updates.
+  ///
+  /// Errors:  what is wrong with that step, once.
+  const StepResult& read() {
+    if (late_) std::rethrow_exception(std::exchange(late_, nullptr));
+    if (pending_) conclude();
+    return result_;
+  }
+  /// The same for those who cannot throw: the next read() does.
+  void settle() noexcept {
+    try {
+      if (pending_) conclude();
+    } catch (...) { late_ = std::current_exception(); }
+  }
+  /// Goes on after another module's.
+  void take(const StepResult& result) { result_ = result; }
+  void require_whole(const char* call) const {
+    if (!torn_) return;
+    throw ContractError(std::string("zero: ") + call +
+                        ": an earlier step failed in the middle of its updates, so the "
+                        "parameters are torn; load them again into a new module");
+  }
+
+ private:
+  void conclude() {
+    pending_ = false;
+    torn_ = true;
+    decided_.synchronize();
+    streams_[stream_].check();
+    torn_ = control_.applied();
+    streams_.check();  // work of the user's on a stream
+    torn_ = false;
+    result_ = {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    check_decision(control_, parameters_, rank_);
+  }
+
+  const Control& control_;
+  const ParameterTable& parameters_;
+  Streams& streams_;
+  std::size_t rank_;
+  bool pending_ = false, torn_ = false;
+  typename Device::Event decided_;
+  StreamId stream_{};
+  std::exception_ptr error_, late_;
+  StepResult result_;
+};
+
+}  // namespace zero::detail
