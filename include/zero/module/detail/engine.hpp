@@ -52,6 +52,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
       streams_.fence();
       training_.restart();
     }
+    this->at_rest_.leave();
     progress_.begin_step();
     return begin(Phase::training, schedules_.training(), this->training_events_);
   }
@@ -182,6 +183,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
     control_.begin_step();
     control_.set_notes(notes);
     const std::exception_ptr error = tell_finish(options);
+    this->at_rest_.leave();
     broken_ = true;
     graph.launch(streams_[StreamId::compute]);
     return conclude(StreamId::compute, error);
@@ -244,9 +246,24 @@ class Engine : public EngineParts<Optimizer, Comm> {
     streams_.check();  // work of the user's on a stream
     broken_ = false;
     phase_ = Phase::idle;
+    if (control_.state_failed()) throw_state_failed();
     if (error) std::rethrow_exception(error);
     check_decision(control_, parameters_, mesh_.world.rank());
     return {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
+  }
+  /// Offloaded state of a rank failed, in this step before all ranks decided, or after that in the
+  /// one before.
+  [[noreturn]] void throw_state_failed() {
+    broken_ = control_.state_torn();
+    streams_.settle();
+    std::string text = "zero: finish: offloaded optimizer state could not be moved";
+    text += this->store_.failed() ? " on this rank: " + this->store_.error() : " on another rank";
+    text += "; nothing of this step was applied. ";
+    text += broken_ ? "But ranks have updated different parts of the model before, so the "
+                      "parameters are torn; load a checkpoint into a new module"
+                    : "The module is as before the step, which can be tried again";
+    this->store_.forget();
+    throw DeviceError(text + " (this is rank " + std::to_string(mesh_.world.rank()) + ")");
   }
   std::uint64_t begin(Phase phase, const Schedule& schedule,
                       std::span<typename Device::Event> events) {
