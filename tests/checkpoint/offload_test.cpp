@@ -116,6 +116,7 @@ std::vector<Kept> train(const NamedStage& stage, const Setup& setup, const Plan&
                                 kept.before = module.offloaded();
                                 kept.outcome =
                                     harness::train(module, setup.options.user_code, plan, false);
+                                kept.after = module.offloaded();
                                 look(module, kept);
                                 kept.held = module.bytes_held();
                                 kept.predicted = module.predicted_bytes_held();
@@ -156,5 +157,91 @@ BOOST_AUTO_TEST_CASE(offloaded_training_gives_the_bits_of_resident_training) {
   compare_all<float>();
 }
 BOOST_AUTO_TEST_CASE(so_it_is_with_masters_of_bf16_weights) { compare_all<zero::bf16>(); }
+
+BOOST_AUTO_TEST_CASE(bytes_held_kept_and_moved_are_those_that_were_predicted) {
+  const Folder folder;
+  Setup setup = setup_in(folder, 2);
+  setup.options.poison = false;
+  const Kept resident = train<zero::bf16>(harness::named<zero::Zero2>(""), setup, plan())[0];
+  const Kept offloaded = train<zero::bf16>(offloading<zero::Zero2, InFile>(), setup, plan())[0];
+  // Each of the five trained groups takes less than a page.
+  const zero::BytesHeld a = resident.held, b = offloaded.held;
+  BOOST_TEST(b.optimizer == 2U * 4096 + 4096 - 64);
+  BOOST_TEST((b.weights == a.weights && b.gradients == a.gradients && b.slots == a.slots &&
+              b.staging == a.staging && b.control == a.control));
+  BOOST_TEST((resident.each == zero::BytesOffloaded{}));
+  BOOST_TEST(offloaded.each.kept == 5U * 4096);
+  BOOST_TEST(offloaded.each.fetched == 5U * 4096);
+  BOOST_TEST(offloaded.each.stored == 5U * 4096);
+  // To initialize masters takes each group to memory once, and all but the last are back by then.
+  // Beside the four steps, replicas are compared before the first, and weights read at the end.
+  BOOST_TEST(offloaded.before.fetched == 5U * 4096);
+  BOOST_TEST(offloaded.before.stored == 4U * 4096);
+  BOOST_TEST(offloaded.after.fetched - offloaded.before.fetched == 6U * 5 * 4096);
+  BOOST_TEST(offloaded.after.stored - offloaded.before.stored == 4096U + 4U * 5 * 4096);
+}
+
+// Other rules of update than AdamW: an average of the weights, which is exchanged with them; and
+// states in blocks.
+template <class Optimizer>
+std::vector<float> end_of(const NamedStage& stage, const Setup& setup, const Optimizer& optimizer) {
+  return harness::on_ranks<zero::bf16>(stage, setup, model(), optimizer, [&](auto& module) {
+    std::vector<float> end = harness::train(module, setup.options.user_code, plan()).weights;
+    if constexpr (requires { Optimizer::average; }) {
+      module.exchange_average();
+      for (const float x : harness::weights_of(module)) end.push_back(x);
+      module.exchange_average();
+      for (const float x : harness::weights_of(module)) end.push_back(x);
+    }
+    for (std::size_t k = 0; k < Optimizer::states; ++k) {
+      for (const float x : harness::state_of(module, k)) end.push_back(x);
+    }
+    return end;
+  })[1];
+}
+BOOST_AUTO_TEST_CASE(averages_and_states_in_blocks_are_offloaded_alike) {
+  const Folder folder;
+  const NamedStage resident = harness::named<zero::Zero3>("resident");
+  const NamedStage offloaded = offloading<zero::Zero3, InFile>();
+  const Setup setup = setup_in(folder, 2).in(harness::modes()[1]);
+  const zero::Ema<zero::Sgd> average{.optimizer = {.learning_rate = 0.25F}, .decay = 0.5F};
+  BOOST_TEST(
+      harness::same_bits(end_of(offloaded, setup, average), end_of(resident, setup, average)));
+  const zero::AdamW8bit eight{.learning_rate = 0.25F};
+  BOOST_TEST(harness::same_bits(end_of(offloaded, setup, eight), end_of(resident, setup, eight)));
+}
+
+template <class T>
+std::vector<Kept> continue_from(const NamedStage& stage, const Setup& setup,
+                                const std::string& load, const std::string& save) {
+  return harness::on_ranks<T>(stage, setup, model(), adam, Body<T>([&](Trained<T>& module) {
+                                Kept kept;
+                                if (!load.empty()) zero::load(module, load);
+                                kept.outcome = harness::train(module, setup.options.user_code,
+                                                              plan(), load.empty());
+                                zero::save(module, save);
+                                look(module, kept);
+                                return kept;
+                              }));
+}
+BOOST_AUTO_TEST_CASE(checkpoints_go_from_resident_to_offloaded_modules_and_back) {
+  const Folder folder, disk;
+  const NamedStage resident = harness::named<zero::Zero3>("resident");
+  const std::string plain = folder.path + "/plain", mixed = folder.path + "/mixed";
+  for (const NamedStage& stage :
+       {offloading<zero::Zero1, InFile>(), offloading<zero::Zero3, InHostMemory>()}) {
+    const Setup setup = setup_in(disk, 3);
+    continue_from<zero::bf16>(resident, setup, "", plain);
+    continue_from<zero::bf16>(stage, setup, "", mixed);
+    for (int k = 0; k < 2; ++k) {  // each time the other kind goes on
+      const NamedStage& other = k == 0 ? resident : stage;
+      const Kept a = continue_from<zero::bf16>(resident, setup, plain, plain)[0];
+      const Kept b = continue_from<zero::bf16>(other, setup, mixed, mixed)[0];
+      BOOST_TEST(same_bits(a, b), stage.name << k);
+    }
+    fs::remove_all(plain);
+    fs::remove_all(mixed);
+  }
+}
 
 BOOST_AUTO_TEST_SUITE_END()
