@@ -64,6 +64,24 @@ std::vector<StepPlan> captured_among_others() {
   return {{}, captured, {.micro_steps = 3}, captured, captured};
 }
 
+BOOST_AUTO_TEST_CASE(optimizer_state_in_memory_of_the_host_trains_the_bits_of_the_host) {
+  using zero::InHostMemory, zero::OffloadOf;
+  for (const zero::StageValue& stage : {zero::stage_value<OffloadOf<zero::Zero3, InHostMemory>>,
+                                        zero::stage_value<OffloadOf<zero::Zero1, InHostMemory>>}) {
+    Setup setup{.stage = stage,
+                .types = {.compute = zero::DataType::bf16},
+                .options = {.poison = true},
+                .steps = {{}, {.undone = true}, {.not_finite = true}, {.micro_steps = 2}}};
+    check_both(setup);
+    setup.freezes = true;
+    check_both(setup);
+    setup.freezes = false;
+    setup.steps = captured_among_others();
+    for (StepPlan& plan : setup.steps) plan.exact = true;
+    training::fit_for_capture(setup);
+    check_both(setup);
+  }
+}
 BOOST_AUTO_TEST_CASE(a_captured_step_trains_the_bits_of_one_that_is_not) {
   training::for_each_stage(
       [](const char* name, const zero::StageValue& stage, std::size_t replicas) {

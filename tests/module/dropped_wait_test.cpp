@@ -11,14 +11,10 @@
 BOOST_AUTO_TEST_SUITE(dropped_wait_test)
 
 using zero::Index;
-using zero::make_schedule;
-using zero::no_wait;
-using zero::Op;
-using zero::Schedule;
-using zero::Space;
-using zero::Step;
-using zero::StreamId;
+using zero::make_schedule, zero::no_wait, zero::Op;
+using zero::Schedule, zero::Space, zero::Step, zero::StreamId;
 using zero::ThreadCommunicator;
+using zero::detail::HostStore, zero::detail::HostStreams;
 
 using Bits = std::vector<std::uint32_t>;
 
@@ -99,10 +95,12 @@ class Rig {
         control_(buffers_.control(), shape()),
         activations_(extent(schedule, Space::activations)),
         events_(schedule.steps.size()),
-        streams_(options_),
+        streams_(options_, schedule.traits.offloads()),
+        at_rest_(buffers_, schedule_.traits, streams_, store_),
         optimizers_(grid::adam, table),
-        runner_(table_, mesh_, buffers_, control_, streams_, options_),
+        runner_(table_, mesh_, buffers_, control_, streams_, options_, &store_),
         executor_(schedule_, runner_) {
+    store_.open(schedule.traits.state_home, buffers_.regions().total(), {}, 0);
     initialize();
     for (std::size_t t = 0; t < table.tensors().size(); ++t) control_.has_gradient(t);
     runner_.begin(schedule_, events_);
@@ -127,7 +125,7 @@ class Rig {
       }
     };
     for (std::size_t g = 0; g < table_.groups().size(); ++g) {
-      const typename Buffers::Group& group = buffers_.group(g);
+      const typename Buffers::Group& group = at_rest_.kept(g, false);
       keep(group.params);
       for (const auto& state : group.states) keep(state);
     }
@@ -155,8 +153,8 @@ class Rig {
   }
   void initialize() {
     for (const zero::TensorInfo& tensor : table_.tensors()) {
-      zero::detail::KeptState<zero::AdamW, Comm, Buffers, zero::detail::HostStreams>(
-          table_, mesh_, buffers_, schedule_, streams_)
+      zero::detail::KeptState<zero::AdamW, Comm, Buffers, HostStreams>(table_, mesh_, at_rest_,
+                                                                       schedule_, streams_)
           .set_weights(tensor, [&](std::size_t i) { return grid::initial_weight(tensor, i); });
     }
   }
@@ -205,7 +203,9 @@ class Rig {
   float flow_ = 0;
   std::vector<float> activations_;
   std::vector<zero::HostEvent> events_;
-  zero::detail::HostStreams streams_;
+  HostStore store_;
+  HostStreams streams_;
+  zero::detail::StateAtRest<Buffers, HostStreams, HostStore> at_rest_;
   zero::detail::Optimizers<zero::AdamW> optimizers_;
   Runner runner_;
   zero::Executor<Runner> executor_;
@@ -292,6 +292,9 @@ BOOST_AUTO_TEST_CASE(each_wait_of_ddp_is_needed) {
 }
 BOOST_AUTO_TEST_CASE(each_wait_of_hybrid_is_needed) {
   check_waits<zero::Hybrid>("Hybrid", grid::models[3], 2, 1);
+}
+BOOST_AUTO_TEST_CASE(each_wait_of_offloaded_state_is_needed) {
+  check_waits<zero::OffloadOf<zero::Zero2, zero::InHostMemory>>("Offload", grid::models[3], 1, 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -195,8 +195,8 @@ class Simulation {
     rank.replica = replica;
     const std::size_t whole = world_.part * world_.ranks;
     const std::size_t state = s_.traits.shards_optimizer ? share() : whole;
-    const std::size_t sizes[space_count] = {world_.part, whole, whole, world_.part, state, 1,
-                                            2,           1,     1};
+    const std::size_t sizes[space_count] = {world_.part, whole, whole, world_.part, state,
+                                            1,           2,     1,     1,           state};
     for (std::size_t space = 0; space < space_count; ++space) {
       const bool zero = static_cast<Space>(space) == Space::optimizer;
       for (std::size_t i = 0; i < s_.extent[space]; ++i) {
@@ -410,7 +410,8 @@ class Simulation {
         const Words& g = shard != nullptr ? *shard : *find(rank, step, Space::grads_whole);
         Words* to_shard = find(rank, step, Space::params_shard);
         Words& weights = to_shard != nullptr ? *to_shard : *find(rank, step, Space::params_whole);
-        Words& state = *find(rank, step, Space::optimizer);
+        Words* const slot = find(rank, step, Space::state_slot);
+        Words& state = slot != nullptr ? *slot : *find(rank, step, Space::optimizer);
         const Word norm = (*find(rank, step, Space::control))[0];
         const std::size_t own = s_.traits.shards_optimizer ? rank.part * world_.part : 0;
         const std::size_t part = share_begin(rank);
@@ -420,6 +421,12 @@ class Simulation {
         }
         break;
       }
+      case Op::fetch_state:
+        *find(rank, step, Space::state_slot) = *find(rank, step, Space::optimizer);
+        break;
+      case Op::store_state:
+        *find(rank, step, Space::optimizer) = *find(rank, step, Space::state_slot);
+        break;
       default: break;
     }
   }

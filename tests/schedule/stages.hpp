@@ -23,6 +23,8 @@ using NoSync2 = Stage<ShardOptimizer<>, LastOnly>;
 using Turns = Stage<TakeTurns, Replicate, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 using TurnsHpz = Stage<TakeTurns, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
+using OneSlot = Stage<ShardOptimizer<>, OffloadOptimizer<InFile, OffloadOptions{.slots = 1}>>;
+
 // A user's policy: small units stay whole; their update is published as in ZeRO-2.
 struct ResidentEnds {
   using shards = Nothing;
@@ -76,6 +78,8 @@ void for_each_stage(F f) {
   operator()<Stage<ResidentEnds, ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>>(
       "Hpz resident ends");
   f.template operator()<TurnsHpz>("Hpz taking turns");
+  f.template operator()<OffloadOf<Zero3>>("Zero3 offloading");
+  f.template operator()<OneSlot>("Zero1 offloading through one slot");
 }
 
 /// A chain of which every other group, beginning with the first, is frozen.

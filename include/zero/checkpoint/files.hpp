@@ -39,6 +39,21 @@ class Files {
   virtual int sync(int file) = 0;
   virtual int close(int file) = 0;
 
+  // For optimizer state that is offloaded; a file system that is for checkpoints alone has neither.
+  /// A new file of so many bytes, all zero, to read and write anywhere. Its name is free again when
+  /// this returns, so that the file is gone once it is closed; -EEXIST if there is something of
+  /// that name before.
+  virtual int create_scratch(const std::string& path, std::uint64_t bytes) {
+    static_cast<void>(path), static_cast<void>(bytes);
+    return -ENOSYS;
+  }
+  virtual std::int64_t write_at(int file, const void* data, std::size_t bytes,
+                                std::uint64_t offset) {
+    static_cast<void>(file), static_cast<void>(data), static_cast<void>(bytes);
+    static_cast<void>(offset);
+    return -ENOSYS;
+  }
+
   virtual int make_directory(const std::string& path) = 0;
   /// Makes the entries of a directory durable: what was created, renamed and removed in it.
   virtual int sync_directory(const std::string& path) = 0;
@@ -93,7 +108,27 @@ class DiskFiles final : public Files {
       ::posix_fadvise(file, static_cast<off_t>(offset), static_cast<off_t>(2 * bytes),
                       POSIX_FADV_WILLNEED);
     }
-    return checked(::pread(file, data, bytes, static_cast<off_t>(offset)));
+    return indirectly_if_need_be(
+        file, [&] { return checked(::pread(file, data, bytes, static_cast<off_t>(offset))); });
+  }
+  int create_scratch(const std::string& path, std::uint64_t bytes) override {
+    const int file =
+        checked(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file < 0) return file;
+    set_direct(file, true);
+    // Room that is taken now is not missing later.
+    int error = bytes == 0 ? 0 : checked(::fallocate(file, 0, 0, static_cast<off_t>(bytes)));
+    if (error == -EOPNOTSUPP) error = checked(::ftruncate(file, static_cast<off_t>(bytes)));
+    const int removed = checked(::unlink(path.c_str()));
+    if (error == 0) error = removed;
+    if (error == 0) return file;
+    ::close(file);
+    return error;
+  }
+  std::int64_t write_at(int file, const void* data, std::size_t bytes,
+                        std::uint64_t offset) override {
+    return indirectly_if_need_be(
+        file, [&] { return checked(::pwrite(file, data, bytes, static_cast<off_t>(offset))); });
   }
   int sync(int file) override { return checked(::fsync(file)); }
   int close(int file) override { return checked(::close(file)); }
@@ -135,6 +170,14 @@ class DiskFiles final : public Files {
   }
 
  private:
+  /// Again through the page cache where a file system does not read or write past it.
+  template <class F>
+  static std::int64_t indirectly_if_need_be(int file, F f) {
+    const std::int64_t result = f();
+    if (result != -EINVAL) return result;
+    set_direct(file, false);
+    return f();
+  }
   static void set_direct(int file, bool is_direct) {
 #ifdef O_DIRECT
     const int flags = ::fcntl(file, F_GETFL);

@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -23,10 +24,11 @@ namespace zero {
 struct BytesHeld {
   std::size_t weights = 0;    // shards, or whole groups that are not sharded
   std::size_t gradients = 0;  // reduced; or whole where gradients are not sharded
-  std::size_t optimizer = 0;  // fp32 masters where weights are narrower, and moments
-  std::size_t slots = 0;      // for whole units while they compute, and their gradients
-  std::size_t staging = 0;    // for what is sent in another type than it is held
-  std::size_t control = 0;    // norm, agreement, and what the optimizer makes of each tensor
+  /// Fp32 masters where weights are narrower, and moments; or their slots, if they are offloaded.
+  std::size_t optimizer = 0;
+  std::size_t slots = 0;    // for whole units while they compute, and their gradients
+  std::size_t staging = 0;  // for what is sent in another type than it is held
+  std::size_t control = 0;  // norm, agreement, and what the optimizer makes of each tensor
   constexpr std::size_t total() const {
     return weights + gradients + optimizer + slots + staging + control;
   }
@@ -92,11 +94,38 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
   most.weights = footprint(any, gather, ranks, parts)[Space::params_shard] + home;
   most.slots = sum(params) - home;
   most.optimizer = footprint(any, kept, ranks, parts)[Space::optimizer];
+  if (any.traits.offloads()) {
+    std::size_t slots = 0;
+    for (const Schedule& schedule : schedules) {
+      slots = std::max(slots, extent(schedule, Space::state_slot));
+    }
+    most.optimizer = detail::StateRegions(parameters, states, any.traits).slot_bytes(slots);
+  }
   most.gradients = footprint(any, accumulate, ranks, parts)[Space::grads_shard];
   (any.traits.shards_grads ? most.slots : most.gradients) += sum(grads);
   most.staging = sum(staging) + parameters.scratch() * sizeof(float);
   most.control = Control::bytes(control);
   return most;
+}
+
+/// Optimizer state of a rank that is kept elsewhere: its bytes, and those that steps have moved.
+struct BytesOffloaded {
+  std::uint64_t kept = 0, fetched = 0, stored = 0;
+  friend constexpr bool operator==(const BytesOffloaded&, const BytesOffloaded&) = default;
+};
+/// The same of one execution of a schedule.
+///
+/// Units:   `states` is how many states the optimizer keeps.
+inline BytesOffloaded predict_bytes_offloaded(const ParameterTable& parameters, std::size_t states,
+                                              const Schedule& schedule) {
+  const detail::StateRegions regions(parameters, states, schedule.traits);
+  BytesOffloaded moved;
+  for (const Step& step : schedule.steps) {
+    if (step.op == Op::fetch_state) moved.fetched += regions[step.subject].bytes;
+    if (step.op == Op::store_state) moved.stored += regions[step.subject].bytes;
+  }
+  if (schedule.traits.offloads()) moved.kept = regions.total();
+  return moved;
 }
 
 /// Bytes that one rank sends in one training step, by operation.

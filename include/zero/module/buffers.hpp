@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 #include <zero/base/array.hpp>
 #include <zero/device/memory.hpp>
 #include <zero/module/control.hpp>
+#include <zero/module/detail/state_regions.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -103,7 +105,7 @@ class Buffers {
   Buffers(Arena& arena, const ParameterTable& parameters, const Schedule& schedule,
           const SlotSizes& slots, std::size_t rank, std::size_t replica,
           const ControlShape& control)
-      : parameters_(parameters) {
+      : parameters_(parameters), regions_(parameters, States, schedule.traits) {
     const StageTraits& traits = schedule.traits;
     const std::size_t groups = parameters.groups().size();
     const Array scratch = take(arena, MemoryKind::staging, parameters.scratch(), DataType::fp32);
@@ -122,11 +124,11 @@ class Buffers {
                                   (traits.shards_replicas ? replica * part : 0);
         group.own = group.params.part(begin, part);
         group.master = group.own;
-        if (info.types.has_master()) {
+        if (info.types.has_master() && !traits.offloads()) {
           group.master = take(arena, MemoryKind::optimizer, part, DataType::fp32);
         }
         const std::size_t parts = part / std::max<std::size_t>(info.layout.shard(), 1);
-        for (std::size_t k = 0; k < States; ++k) {
+        for (std::size_t k = 0; k < States && !traits.offloads(); ++k) {
           group.states[k] = take(arena, MemoryKind::optimizer,
                                  parts * info.states.shard(info.layout, k), info.types.moments);
         }
@@ -147,10 +149,36 @@ class Buffers {
     for (std::size_t s = 0; s < stream_count; ++s) {
       staging_[s] = take(arena, MemoryKind::staging, slots.staging[s]);
     }
+    if (traits.offloads()) place_states(arena, extent(schedule, Space::state_slot));
     control_ = arena.take<std::byte>(MemoryKind::control, Control::bytes(control));
   }
 
+  /// Without master and states, where these are offloaded.
   const Group& group(std::size_t g) const { return groups_[g]; }
+  /// The same with those of a slot.
+  const Group& group(std::size_t g, std::size_t slot) const {
+    return in_slots_[slot * groups_.size() + g];
+  }
+  /// The same with those in a copy of the group's region.
+  Group placed(std::size_t g, std::byte* region) const {
+    const GroupInfo& info = parameters_.groups()[g];
+    Group group = groups_[g];
+    if (info.frozen) return group;
+    const auto take = [&](std::size_t count, DataType type) {
+      const Array made(region, count, type);
+      region += detail::StateRegions::round_up(made.bytes(), detail::StateRegions::between);
+      return made;
+    };
+    if (info.types.has_master()) group.master = take(regions_[g].part, DataType::fp32);
+    for (std::size_t k = 0; k < States; ++k) {
+      group.states[k] =
+          take(detail::StateRegions::state_numbers(info, regions_[g], k), info.types.moments);
+    }
+    return group;
+  }
+  const detail::StateRegions& regions() const { return regions_; }
+  /// Where the region of a group lies that is in a slot.
+  std::byte* state_slot(std::size_t slot) const { return states_ + slot * regions_.largest(); }
   /// A slot as the place where group g is whole.
   Array whole_params(std::size_t slot, std::size_t g) const {
     return {whole_[slot], parameters_.padded(g), types(g).compute};
@@ -168,6 +196,17 @@ class Buffers {
   std::size_t gradient_slots() const { return gradients_.size(); }
 
  private:
+  void place_states(Arena& arena, std::size_t slots) {
+    states_ = take(arena, MemoryKind::optimizer, regions_.slot_bytes(slots));
+    if (arena.only_counts()) return;
+    constexpr std::size_t alignment = detail::StateRegions::alignment;
+    states_ += (alignment - reinterpret_cast<std::uintptr_t>(states_) % alignment) % alignment;
+    for (std::size_t s = 0; s < slots; ++s) {
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        in_slots_.push_back(placed(g, state_slot(s)));
+      }
+    }
+  }
   const Precision& types(std::size_t g) const { return parameters_.groups()[g].types; }
   static std::byte* take(Arena& arena, MemoryKind kind, std::size_t bytes) {
     return arena.take<std::byte>(kind, bytes).data();
@@ -177,7 +216,9 @@ class Buffers {
   }
 
   const ParameterTable& parameters_;
-  std::vector<Group> groups_;
+  detail::StateRegions regions_;
+  std::vector<Group> groups_, in_slots_;       // [group], [slot][group]
+  std::byte* states_ = nullptr;                // the first slot
   std::vector<std::byte*> whole_, gradients_;  // [slot]
   std::array<std::byte*, stream_count> staging_ = {};
   std::span<std::byte> control_;

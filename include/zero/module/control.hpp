@@ -153,7 +153,7 @@ class Control {
   // On the stream of Op::combine, of a host.
   /// This rank's part of the norm of one group, as NormPart gives it.
   void set_norm(std::size_t group, double part) { live_.norms[group] = part; }
-  void pack(std::size_t rank, bool contributes_norm, bool failed) {
+  void pack(std::size_t rank, bool contributes_norm, double failed) {
     std::memcpy(live_bytes(), staged_bytes(), live_.mirrored_bytes());
     live_.begin_pack(contributes_norm, failed);
     live_.write_block(rank, shape_.ranks, shape_.world_block(), true, {});
@@ -187,6 +187,10 @@ class Control {
   double used_scale() const { return decision().scale; }
   /// Whether a gradient was not finite though the loss scale could not be smaller.
   bool at_floor() const { return decision().at_floor; }
+  /// Whether offloaded state of a rank could not be fetched or stored; torn: so that parameters and
+  /// state do not belong together any more.
+  bool state_failed() const { return decision().failed >= ControlView::state_failed; }
+  bool state_torn() const { return decision().failed >= ControlView::state_torn; }
   bool agreed() const { return decision().agreed; }
   /// Where the ranks of this world differ; if nowhere, those of another axis do.
   bool world_differs() const { return decision().disagreement != ControlDecision::nowhere; }

@@ -29,6 +29,7 @@ struct ControlDecision {
 
   bool applied = false, agreed = true, at_floor = false;
   double norm = 0, divisor = 1, clip = 1, scale = 1;
+  double failed = 0;                          // see ControlHead
   unsigned long long disagreement = nowhere;  // the first trace that differs, or their number
 };
 
@@ -63,6 +64,9 @@ struct ControlView {
   static constexpr std::size_t alignment = 64;
   static constexpr double largest = std::numeric_limits<float>::max();
   static constexpr double infinity = std::numeric_limits<double>::infinity();
+  /// What a rank adds to ControlHead::failed whose offloaded state failed, and whose is torn; more
+  /// than all ranks together add for less.
+  static constexpr double state_failed = 0x1p20, state_torn = 0x1p40;
 
   // What a host sends to a device before a step, of which `kept` bytes come back after it.
   ControlRecord* record = nullptr;
@@ -116,7 +120,7 @@ struct ControlView {
 
   /// Adds up this rank's part of the norm. Replicas hold the same gradients: only one of them
   /// contributes to it. A rank that failed makes all ranks skip.
-  ZERO_HOST_DEVICE void begin_pack(bool contributes_norm, bool failed) const {
+  ZERO_HOST_DEVICE void begin_pack(bool contributes_norm, double failed) const {
     double sum = 0;
     bool finite = true;
     for (std::size_t g = 0; g < groups; ++g) {
@@ -129,7 +133,7 @@ struct ControlView {
     ControlHead head;
     head.norm = contributes_norm && finite ? sum : 0;
     head.not_finite = finite ? 0 : 1;
-    head.failed = failed || record->failed != 0 ? 1 : 0;
+    head.failed = failed + record->failed;
     head.options = record->options;
     record->head = head;
   }
@@ -193,6 +197,7 @@ struct ControlView {
     const bool finite = head.not_finite == 0 && head.failed == 0 && made.norm <= largest;
     if (!finite) made.norm = infinity;
     made.clip = made.norm > record->max_norm ? record->max_norm / made.norm : 1;
+    made.failed = head.failed;
     made.agreed = head.disagreeing == 0;
     made.scale = record->scale.scale;
     made.applied = finite && made.agreed;

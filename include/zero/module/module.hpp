@@ -158,6 +158,15 @@ class Module : public ModuleState<OptimizerType, Comm> {
     }
     return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
+  /// Optimizer state that this rank keeps elsewhere, and what steps and accesses to it have moved
+  /// so far; and the same of one step, from the schedule and the sizes alone.
+  BytesOffloaded offloaded() const {
+    const auto& store = engine_->store();
+    return {store.bytes(), store.fetched(), store.stored()};
+  }
+  BytesOffloaded predicted_offloaded() const {
+    return predict_bytes_offloaded(parameters(), OptimizerType::states, State::schedule());
+  }
   /// Bytes that this rank sends in one training step, from the schedule and the sizes alone.
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
     return predicted_bytes_sent(training(parameters().units().size(), micro_steps));

@@ -121,15 +121,20 @@ class ModuleState {
   HeldState held_state() {
     settle_to_change("held_state");
     unpacked_.clear();
-    HeldState state = detail::list_state(parameters(), mesh(), engine_->buffers(), schedule(),
-                                         engine_->control(), unpacked_);
-    if constexpr (!Engine::Device::is_host) held_.take(state, engine_->streams());
+    auto& at_rest = engine_->at_rest();
+    std::byte* const states = at_rest.offloads() ? at_rest.all() : nullptr;
+    HeldState state = detail::list_state(
+        parameters(), mesh(), [&](std::size_t g) { return at_rest.placed(g, states); }, schedule(),
+        engine_->control(), unpacked_);
+    if constexpr (!Engine::Device::is_host)
+      held_.take(state, engine_->streams(), engine_->store().data_span());
     return state;
   }
   /// Takes step, counters and loss scale from such a list, whose numbers were replaced.
   void restore(const HeldState& state) {
     if constexpr (!Engine::Device::is_host) held_.give_back(engine_->streams());
     if constexpr (RangeOptimizer<OptimizerType>) unpacked_.give_back();
+    engine_->at_rest().give_back();
     for (std::size_t t = 0; t < parameters().tensors().size(); ++t) {  // behind them lie states
       set_counter(state.tensors[t].name, state.tensors[t].counter);
     }
@@ -198,7 +203,10 @@ class ModuleState {
                         std::to_string(expected) + " elements, got " + std::to_string(size));
   }
   /// Copies for held_state() end where a step begins.
-  void forget_copies() { unpacked_.clear(); }
+  void forget_copies() {
+    unpacked_.clear();
+    engine_->at_rest().drop_copy();
+  }
 
   std::unique_ptr<Engine> engine_;  // another one after Module::set_frozen
   bool to_be_compared_ = false;     // weights were set

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <zero/device/host_stream.hpp>
 #include <zero/optim/loss_scale.hpp>
 #include <zero/schedule/program.hpp>
@@ -24,6 +25,17 @@ enum class UserCode {
               // unit
   on_stream   // enqueued by the user on unit.stream(), as on a GPU, where nothing else is possible:
               // entering never waits
+};
+
+class Files;
+
+/// Where a module keeps optimizer state, if its stage has the policy OffloadOptimizer<InFile>.
+struct OffloadPlace {
+  /// A directory that exists, best on a disk of the rank's own. Each rank makes a file in it, which
+  /// has no name while it is used and is gone when the module is, however that ends.
+  std::string directory{};
+  /// Another file system than the machine's; it must outlive the module.
+  Files* files = nullptr;
 };
 
 struct ModuleOptions {
@@ -56,6 +68,7 @@ struct ModuleOptions {
   LossScale loss_scale = LossScale::fixed(1);
   /// Of which order the norm of the gradient is: 2, another number from 1, or infinity.
   double norm = 2;
+  OffloadPlace offload{};
 };
 
 struct StepOptions {

@@ -17,11 +17,15 @@ struct StageValue {
   Slots params{}, grads{};
   void (*emit)(ScheduleBuilder&) = nullptr;
   WholeRule whole{};
+  std::size_t state_slots = 0;  // for optimizer state on its way, where it is offloaded
 };
 template <class StageType>
-inline constexpr StageValue stage_value{StageType::traits, StageType::template slots<Parameters>(),
-                                        StageType::template slots<Gradients>(), &StageType::emit,
-                                        StageType::whole()};
+inline constexpr StageValue stage_value{StageType::traits,
+                                        StageType::template slots<Parameters>(),
+                                        StageType::template slots<Gradients>(),
+                                        &StageType::emit,
+                                        StageType::whole(),
+                                        StageType::state_slots()};
 
 /// Generates schedules of one stage again and again, as the number of micro-steps changes.
 ///
@@ -31,7 +35,8 @@ class ScheduleMaker {
  public:
   constexpr explicit ScheduleMaker(const StageValue& stage) : stage_(stage) {}
   constexpr void make(Schedule& out, const ModelShape& model, const Program& program) {
-    builder_.begin(out, model, program, stage_.traits, stage_.params, stage_.grads);
+    builder_.begin(out, model, program, stage_.traits, stage_.params, stage_.grads,
+                   stage_.state_slots);
     stage_.emit(builder_);
     waits_.find(out);
   }

@@ -69,6 +69,7 @@ concept HasEffect = HasHook<P> || !std::is_same_v<typename P::shards, Nothing> |
   P::replicates;
 }
 || requires { P::takes_turns; }
+|| requires { P::state_home; }
 || requires { P::whole_below; };
 
 template <class... P>
@@ -83,14 +84,25 @@ consteval Misfit misfit() {
     constexpr std::size_t params = times_sharded<Parameters, P...>;
     constexpr std::size_t grads = times_sharded<Gradients, P...>;
     constexpr std::size_t optimizer = times_sharded<OptimizerState, P...>;
-    if (params > 1 || grads > 1 || optimizer > 1) return Misfit::twice;
-    constexpr bool parts = (requires { P::shards_replicas; } || ...);
-    return params > grads            ? Misfit::params_alone
-           : grads > optimizer       ? Misfit::grads_alone
-           : parts && optimizer == 0 ? Misfit::replicas_alone
-                                     : Misfit::none;
+    constexpr std::size_t homes = (std::size_t{requires { P::state_home;
   }
-}
+} + ... + 0);
+if (params > 1 || grads > 1 || optimizer > 1 || homes > 1) return Misfit::twice;
+constexpr bool parts = (requires { P::shards_replicas; } || ...);
+return params > grads           ? Misfit::params_alone
+       : grads > optimizer      ? Misfit::grads_alone
+       : parts&& optimizer == 0 ? Misfit::replicas_alone
+                                : Misfit::none;
+}  // namespace detail
+}  // namespace zero
+/// Where the policies keep optimizer state.
+template <class... P>
+inline constexpr StateHome state_home = StateHome::here;
+template <class First, class... P>
+inline constexpr StateHome state_home<First, P...> = [] {
+  if constexpr (requires { First::state_home; }) return First::state_home;
+  return state_home<P...>;
+}();
 template <class StageType>
 inline constexpr Misfit misfit_of = Misfit::none;
 template <class... P>
@@ -105,7 +117,8 @@ inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
 /// after_backward, after_update; the question `bool resident(const ScheduleBuilder&, unit)`: are
 /// the groups of this unit always whole? and `std::size_t reach`, if it treats that many units at
 /// either end of a model in its own way. A number `whole_below` keeps smaller groups whole, and the
-/// question `bool stays_whole(const TensorFacts&)` single tensors, in a group of their own.
+/// question `bool stays_whole(const TensorFacts&)` single tensors, in a group of their own. A
+/// StateHome `state_home`, with a number of `state_slots`, keeps optimizer state elsewhere.
 template <class... Policies>
 struct Stage {
   template <class What>
@@ -115,7 +128,8 @@ struct Stage {
                                       shards<OptimizerState>,
                                       (requires { Policies::replicates; } || ...),
                                       (requires { Policies::shards_replicas; } || ...),
-                                      (requires { Policies::takes_turns; } || ...)};
+                                      (requires { Policies::takes_turns; } || ...),
+                                      detail::state_home<Policies...>};
 
   /// Adds the steps of one execution of the builder's program.
   static constexpr void emit(ScheduleBuilder& s) {
@@ -159,6 +173,14 @@ struct Stage {
     });
     return most;
   }
+  /// How many slots optimizer state passes through that is kept elsewhere.
+  static constexpr std::size_t state_slots() {
+    std::size_t found = 0;
+    in_order([&]<class P>() {
+      if constexpr (requires { P::state_slots; }) found = P::state_slots;
+    });
+    return found;
+  }
   /// How many units at an end the policies treat in their own way.
   static constexpr std::size_t reach() {
     std::size_t sum = 0;
@@ -201,6 +223,7 @@ struct Stage {
     });
   }
   static constexpr void updates(ScheduleBuilder& s) {
+    s.fetch_states();
     s.combine();
     for (std::size_t u = 0; u < s.units(); ++u) {
       s.update(u);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <zero/policy/keep_whole.hpp>
+#include <zero/policy/offload_optimizer.hpp>
 #include <zero/policy/replicate.hpp>
 #include <zero/policy/shard_grads.hpp>
 #include <zero/policy/shard_optimizer.hpp>
@@ -19,6 +20,12 @@ using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;
 using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
 
 namespace detail {
+template <class StageType, class Policy>
+struct With;
+template <class... Policies, class Policy>
+struct With<Stage<Policies...>, Policy> {
+  using type = Stage<Policies..., Policy>;
+};
 template <class StageType>
 struct Hybrid;
 template <class... Policies>
@@ -30,6 +37,9 @@ struct Hybrid<Stage<Policies...>> {
 /// A stage within groups of ranks that hold replicas of each other.
 template <class StageType>
 using HybridOf = typename detail::Hybrid<StageType>::type;
+/// A stage that keeps its optimizer state in a file, or InHostMemory.
+template <class StageType, class Where = InFile>
+using OffloadOf = typename detail::With<StageType, OffloadOptimizer<Where>>::type;
 using Hybrid = HybridOf<Zero3>;
 /// ZeRO-3 whose units are gathered within groups of ranks, and whose optimizer state is sharded
 /// over all ranks. Source:  Wang et al., ZeRO++, 2023, section 3.2 (hpZ).

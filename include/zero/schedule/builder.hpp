@@ -5,6 +5,7 @@
 
 #include <zero/schedule/detail/program_index.hpp>
 #include <zero/schedule/detail/slot_pool.hpp>
+#include <zero/schedule/detail/state_queue.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero {
@@ -112,7 +113,7 @@ class ScheduleBuilder {
   // What Stage calls.
 
   constexpr void begin(Schedule& out, const ModelShape& model, const Program& program,
-                       StageTraits traits, Slots params, Slots grads) {
+                       StageTraits traits, Slots params, Slots grads, std::size_t state_slots = 0) {
     out_ = &out;
     out.model = model;
     out.program = program;
@@ -127,6 +128,7 @@ class ScheduleBuilder {
     units_.reset(model.units());
     groups_.reset(model.groups());
     index_.read(model, program);
+    states_.line_up(model, index_, state_slots);
     if (out.steps.capacity() == 0) {
       out.steps.reserve(4 * program.computes.size() + 4 * model.groups() + 1);
     }
@@ -169,12 +171,20 @@ class ScheduleBuilder {
     if (compute.op == Op::backward) index_.pass_backward(out_->model, compute);
   }
   constexpr void combine() { emit(Op::combine, 0); }
+  /// Fetches the optimizer state of those groups that are updated next, as far as slots are free.
+  constexpr void fetch_states() {
+    if (!out_->traits.offloads()) return;
+    for (Index g = states_.fetch(); g != nowhere; g = states_.fetch()) emit(Op::fetch_state, g);
+  }
   constexpr void update(std::size_t unit) {
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
       if (!index_.trained(g) || group.updated) continue;
       group.updated = true;
       emit(Op::update, g);
+      if (states_.slot(g) != nowhere) emit(Op::store_state, g);
+      states_.give_back(g);
+      fetch_states();
       group.torn = out_->traits.shards_optimizer && out_->home[g] != nowhere;
       group.split = out_->traits.shards_replicas;
       if (!out_->traits.shards_grads) drop_whole_gradient(g);
@@ -184,7 +194,8 @@ class ScheduleBuilder {
     const auto groups = static_cast<Index>(groups_.size());
     const auto activations = static_cast<Index>(units_.size() * index_.sets());
     const Index extent[space_count] = {
-        groups, params_.size(), grads_.size(), groups, groups, activations, 1, 1, 1};
+        groups, params_.size(), grads_.size(), groups, groups, activations, 1, 1,
+        1,      states_.size()};
     for (std::size_t i = 0; i < space_count; ++i) out_->extent[i] = extent[i];
   }
 
@@ -243,6 +254,9 @@ class ScheduleBuilder {
         if (out_->home[g] == nowhere) return {operand.space, operand.mode, index};
         return {Space::params_whole, operand.mode, group.params_slot};
       case Space::params_whole: return {operand.space, operand.mode, group.params_slot};
+      case Space::state_slot:
+        if (!out_->traits.offloads()) return {Space::optimizer, operand.mode, index};
+        return {operand.space, operand.mode, states_.slot(g)};
       case Space::grads_shard:
         if (!out_->traits.shards_grads) return {Space::grads_whole, operand.mode, group.grads_slot};
         if (operand.mode == Mode::update && !group.shard_begun) {
@@ -274,6 +288,7 @@ class ScheduleBuilder {
   Schedule* out_ = nullptr;
   detail::ProgramIndex index_{};
   detail::SlotPool params_{}, grads_{};
+  detail::StateQueue states_{};
   detail::Scratch<UnitState> units_{};
   detail::Scratch<GroupState> groups_{};
   detail::Scratch<KindCount> kinds_{};

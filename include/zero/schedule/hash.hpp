@@ -39,7 +39,8 @@ constexpr std::uint64_t hash(const Schedule& schedule) {
           std::uint64_t{step.subject} << 16 | std::uint64_t{step.micro_step} << 32 |
           std::uint64_t{step.access_count} << 48 | std::uint64_t{step.signals} << 56);
     for (std::size_t t = 0; t < stream_count; t += 2) {
-      h.mix(std::uint64_t{step.waits[t]} | std::uint64_t{step.waits[t + 1]} << 32);
+      const std::uint32_t next = t + 1 < stream_count ? step.waits[t + 1] : no_wait;
+      h.mix(std::uint64_t{step.waits[t]} | std::uint64_t{next} << 32);
     }
     for (const Access& a : step) {
       h.mix(std::uint64_t{static_cast<std::uint8_t>(a.space)} |

@@ -26,7 +26,7 @@ inline std::string quoted(const std::string& text) {
 }
 /// "P/[3]": where an operand is; a slash stands for a shard.
 inline std::string place(const Access& access) {
-  constexpr const char* names[space_count] = {"P/", "P", "G", "G/", "O", "A", "F", "C", "D"};
+  constexpr const char* names[space_count] = {"P/", "P", "G", "G/", "O", "A", "F", "C", "D", "S"};
   return std::string(names[static_cast<std::size_t>(access.space)]) + '[' +
          std::to_string(access.index) + ']';
 }

@@ -8,7 +8,8 @@
 namespace zero {
 
 /// R1  Units compute only with the whole, current parameters of every group that they read.
-/// R2  Gathers fill free slots, what is gathered is released, and an execution ends as it began.
+/// R2  Gathers fill free slots, what is gathered is released, and an execution ends as it began. So
+///     it is with optimizer state that is fetched, updated and stored.
 /// R3  Each gradient is reduced once per window, after the window's last backward.
 /// R4  Each group with a gradient is updated once, from its complete reduced gradient, after the
 ///     norm of all gradients is known and agreed.

@@ -3,12 +3,17 @@
 // Schedule: what all ranks do in one execution of a program. Includes schedule/ only.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 #include <zero/schedule/model_shape.hpp>
 #include <zero/schedule/program.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero {
+
+/// Where optimizer state, with the masters, is kept from step to step: where it is updated, or
+/// elsewhere.
+enum class StateHome : std::uint8_t { here, host_memory, file };
 
 /// What a stage does, as far as it decides where data lives and when a gradient is complete.
 struct StageTraits {
@@ -17,6 +22,8 @@ struct StageTraits {
   bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
       false;  // collectives run one by one in issue order, whatever their communicator
+  StateHome state_home = StateHome::here;
+  constexpr bool offloads() const { return state_home != StateHome::here; }
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
 };
 

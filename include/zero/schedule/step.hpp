@@ -15,10 +15,12 @@ inline constexpr std::size_t max_groups = 4;     // groups of parameters that on
 inline constexpr std::size_t max_accesses = 10;  // buffers that one step may touch
 
 /// In-order queues. Steps of one stream run in the order in which they are issued.
-enum class StreamId : std::uint8_t { compute, gather, reduce, replicate };
-inline constexpr std::size_t stream_count = 4;
+/// The last one is used only where optimizer state is kept elsewhere than where it is updated.
+enum class StreamId : std::uint8_t { compute, gather, reduce, replicate, offload };
+inline constexpr std::size_t stream_count = 5;
 constexpr const char* name_of(StreamId stream) {
-  constexpr const char* names[stream_count] = {"compute", "gather", "reduce", "replicate"};
+  constexpr const char* names[stream_count] = {"compute", "gather", "reduce", "replicate",
+                                               "offload"};
   return names[static_cast<std::size_t>(stream)];
 }
 
@@ -28,13 +30,14 @@ enum class Space : std::uint8_t {
   params_whole,  // [slot]
   grads_whole,   // [slot]
   grads_shard,   // [group] exists only where gradients are sharded
-  optimizer,     // [group]
+  optimizer,     // [group] where it is kept
   activations,   // [unit, or unit, micro-step and use] what a forward keeps for its backward
   flow,          // [0] what one unit passes to the next, forward and backward
   control,       // [0] squared norm and finite check of all gradients
   device,        // [0] the room on the device that collectives need, where they must take turns
+  state_slot,    // [slot] optimizer state while it is updated, where it is kept elsewhere
 };
-inline constexpr std::size_t space_count = 9;
+inline constexpr std::size_t space_count = 10;
 
 /// How a step touches a buffer. For gradients and control, `write` begins a sum and `update` adds.
 enum class Mode : std::uint8_t { none, read, write, update };
@@ -55,8 +58,10 @@ enum class Op : std::uint8_t {
   square_norm,
   combine,
   update,
+  fetch_state,
+  store_state,
 };
-inline constexpr std::size_t op_count = 13;
+inline constexpr std::size_t op_count = 15;
 
 struct Operand {
   Space space{};
@@ -69,7 +74,8 @@ struct OpInfo {
 };
 
 /// What every operation reads and writes. One rule completes the table: the shard of what is not
-/// sharded is the whole, so ZeRO-1 gathers and reduces in place. What is sharded over the replicas
+/// sharded is the whole, so ZeRO-1 gathers and reduces in place, and the slot of optimizer state
+/// that is not offloaded is where it is kept. What is sharded over the replicas
 /// too has no buffers of its own: each replica's part of a shard lies in its place in the shard.
 inline constexpr OpInfo op_table[op_count] = {
     {"none", StreamId::compute, {}},
@@ -103,8 +109,14 @@ inline constexpr OpInfo op_table[op_count] = {
      StreamId::compute,
      {{Space::grads_shard, Mode::read},
       {Space::control, Mode::read},
-      {Space::optimizer, Mode::update},
+      {Space::state_slot, Mode::update},
       {Space::params_shard, Mode::update}}},
+    {"fetch_state",
+     StreamId::offload,
+     {{Space::optimizer, Mode::read}, {Space::state_slot, Mode::write}}},
+    {"store_state",
+     StreamId::offload,
+     {{Space::state_slot, Mode::read}, {Space::optimizer, Mode::write}}},
 };
 constexpr const OpInfo& info(Op op) { return op_table[static_cast<std::size_t>(op)]; }
 constexpr bool computes(Op op) { return op == Op::forward || op == Op::backward; }
@@ -137,13 +149,13 @@ struct Step {
   Index micro_step = 0;
   std::uint8_t access_count = 0;
   bool signals = false;
-  std::uint32_t waits[stream_count] = {no_wait, no_wait, no_wait, no_wait};
+  std::uint32_t waits[stream_count] = {no_wait, no_wait, no_wait, no_wait, no_wait};
   Access accesses[max_accesses] = {};
 
   constexpr const Access* begin() const { return accesses; }
   constexpr const Access* end() const { return accesses + access_count; }
   friend constexpr bool operator==(const Step&, const Step&) = default;
 };
-static_assert(sizeof(Step) == 64, "a step fills one cache line");
+static_assert(sizeof(Step) == 68);
 
 }  // namespace zero

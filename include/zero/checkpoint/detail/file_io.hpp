@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <future>
+#include <deque>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <zero/base/error.hpp>
 #include <zero/checkpoint/files.hpp>
@@ -96,12 +100,12 @@ class OutFile {
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
   ~OutFile() {
-    if (writing_.valid()) writing_.wait();
+    stop();
     if (file_ >= 0) files_.close(file_);
   }
 
   /// Collects what is written in blocks that a disk can take as they are; a thread beside writes
-  /// one while the next is filled.
+  /// them while others are filled.
   void write(const void* data, std::size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
     while (bytes > 0) {
@@ -114,7 +118,8 @@ class OutFile {
     }
   }
   void finish() {
-    wait();
+    stop();
+    if (error_) std::rethrow_exception(error_);
     // What a disk cannot take as it is comes last.
     const std::size_t whole = used_ / alignment * alignment;
     write_through(block_.get(), whole);
@@ -127,7 +132,8 @@ class OutFile {
 
  private:
   static constexpr std::size_t alignment = Files::block_bytes;
-  static constexpr std::size_t few = std::size_t{1} << 16, most = std::size_t{1} << 22;
+  static constexpr std::size_t few = std::size_t{1} << 16, most = std::size_t{1} << 20;
+  static constexpr std::size_t most_blocks = 4;
   struct Free {
     void operator()(std::byte* data) const { operator delete[](data, std::align_val_t{alignment}); }
   };
@@ -136,7 +142,7 @@ class OutFile {
     return Block(static_cast<std::byte*>(operator new[](bytes, std::align_val_t{alignment})));
   }
 
-  /// A small file needs a small block; a large one gets two.
+  /// A small file needs a small block; a large one gets a few.
   void make_room() {
     if (capacity_ < most) {
       Block larger = new_block(capacity_ == 0 ? few : most);
@@ -145,14 +151,51 @@ class OutFile {
       capacity_ = capacity_ == 0 ? few : most;
       return;
     }
-    wait();
-    if (!other_) other_ = new_block(most);
-    std::swap(block_, other_);
+    if (!writer_.joinable()) writer_ = std::thread([this] { this->write_blocks(); });
+    std::unique_lock lock(mutex_);
+    full_.push_back(std::move(block_));
+    changed_.notify_all();
     used_ = 0;
-    writing_ = std::async(std::launch::async, [this] { this->write_through(other_.get(), most); });
+    if (empty_.empty() && blocks_ < most_blocks) {
+      ++blocks_;
+      block_ = new_block(most);
+      return;
+    }
+    changed_.wait(lock, [this] { return error_ || !empty_.empty(); });
+    if (error_) std::rethrow_exception(error_);
+    block_ = std::move(empty_.back());
+    empty_.pop_back();
   }
-  void wait() {
-    if (writing_.valid()) writing_.get();
+  /// Of the thread beside: it has the next block before it is done with one, so that the disk never
+  /// waits for a thread to wake up.
+  void write_blocks() noexcept {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stops_ || !full_.empty(); });
+      if (full_.empty()) return;
+      Block block = std::move(full_.front());
+      full_.pop_front();
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        write_through(block.get(), most);
+      } catch (...) { error = std::current_exception(); }
+      lock.lock();
+      empty_.push_back(std::move(block));
+      if (error) error_ = error;
+      changed_.notify_all();
+      if (error) return;
+    }
+  }
+  /// Waits until all full blocks are written, or one was not.
+  void stop() {
+    if (!writer_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+      changed_.notify_all();
+    }
+    writer_.join();
   }
   void write_through(const std::byte* at, std::size_t bytes) {
     while (bytes > 0) {
@@ -167,9 +210,14 @@ class OutFile {
   Files& files_;
   std::string path_;
   int file_;
-  Block block_, other_;  // that is filled, that is written
-  std::size_t used_ = 0, capacity_ = 0;
-  std::future<void> writing_;
+  Block block_;  // that is filled
+  std::size_t used_ = 0, capacity_ = 0, blocks_ = 1;
+  std::thread writer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Block> full_, empty_;
+  std::exception_ptr error_;
+  bool stops_ = false;
 };
 
 /// All of a small file.

@@ -15,6 +15,7 @@
 #include <zero/checkpoint/detail/digest.hpp>
 #include <zero/checkpoint/detail/file_io.hpp>
 #include <zero/checkpoint/detail/rank_file.hpp>
+#include <zero/checkpoint/detail/read_ahead.hpp>
 #include <zero/checkpoint/detail/targets.hpp>
 #include <zero/checkpoint/files.hpp>
 #include <zero/checkpoint/held_state.hpp>
@@ -67,11 +68,17 @@ class ReadPlan {
                             std::to_string(manifest_.bytes(file)) + "; load another checkpoint");
     }
     if (!take) check_header(in, file);
+    // What is needed, chunk by chunk.
+    chunks_.clear();
+    parts_.clear();
     std::uint64_t offset = file.header_bytes;
     for (const Manifest::Piece& piece : file.pieces) {
-      read_piece(in, piece, offset, take);
+      list_chunks(piece, offset);
       offset += manifest_.bytes(piece);
     }
+    ahead_.run(in, parts_, [&](std::size_t i, const std::byte* data) {
+      this->use(in, chunks_[i], parts_[i], data, take);
+    });
   }
   void check_header(InFile& in, const Manifest::File& file) {
     const std::string where = "zero::load: file '" + in.path() + "'";
@@ -101,32 +108,45 @@ class ReadPlan {
                                  });
     if (!same) refuse("its header lists other tensors than its manifest");
   }
-  void read_piece(InFile& in, const Manifest::Piece& piece, std::uint64_t offset, bool take) {
-    const DataType type = manifest_.part(piece).type;
-    const std::uint64_t size = size_of(type), bytes = manifest_.bytes(piece);
+  struct Chunk {
+    const Manifest::Piece* piece;
+    std::size_t number;
+    std::uint64_t begin, end;  // elements
+  };
+
+  void list_chunks(const Manifest::Piece& piece, std::uint64_t offset) {
+    const std::uint64_t size = size_of(manifest_.part(piece).type), bytes = manifest_.bytes(piece);
     for (std::size_t c = 0; c < piece.chunks.size(); ++c) {
       const std::uint64_t at = c * manifest_.chunk_bytes;
       const std::uint64_t count = std::min(manifest_.chunk_bytes, bytes - at);
       const std::uint64_t begin = piece.begin + at / size, end = begin + count / size;
       if (!needs(piece, begin, end)) continue;
-      buffer_.resize(std::max<std::size_t>(buffer_.size(), count));
-      in.read(buffer_.data(), count, offset + at);
-      bytes_read_ += count;
-      if (Digest::of(buffer_.data(), count) != piece.chunks[c]) {
-        throw CheckpointError("zero::load: file '" + in.path() + "' is damaged: the digest of " +
-                              manifest_.text(piece) + " differs in bytes " +
-                              std::to_string(offset + at) + " to " +
-                              std::to_string(offset + at + count) + "; load another checkpoint");
-      }
-      if (take) { targets_.at({piece.tensor, piece.part}).put(type, buffer_.data(), begin, end); }
+      chunks_.push_back({&piece, c, begin, end});
+      parts_.push_back({offset + at, static_cast<std::size_t>(count)});
     }
+  }
+  void use(const InFile& in, const Chunk& chunk, const FilePart& part, const std::byte* data,
+           bool take) {
+    const Manifest::Piece& piece = *chunk.piece;
+    bytes_read_ += part.bytes;
+    if (Digest::of(data, part.bytes) != piece.chunks[chunk.number]) {
+      throw CheckpointError("zero::load: file '" + in.path() + "' is damaged: the digest of " +
+                            manifest_.text(piece) + " differs in bytes " +
+                            std::to_string(part.offset) + " to " +
+                            std::to_string(part.offset + part.bytes) + "; load another checkpoint");
+    }
+    if (!take) return;
+    targets_.at({piece.tensor, piece.part})
+        .put(manifest_.part(piece).type, data, chunk.begin, chunk.end);
   }
 
   const Manifest& manifest_;
   Files& files_;
   const std::string& directory_;
   std::map<std::pair<std::size_t, std::size_t>, Targets> targets_;
-  std::vector<std::byte> buffer_;  // one chunk
+  std::vector<Chunk> chunks_;  // of one file
+  std::vector<FilePart> parts_;
+  ReadAhead ahead_;
   std::uint64_t bytes_read_ = 0;
 };
 

@@ -21,11 +21,16 @@ namespace zero::detail {
 /// One stream for each StreamId, the caller's or its own, and copies between host and device.
 class CudaStreams {
  public:
-  explicit CudaStreams(const ModuleOptions& options)
+  /// `offloads`: whether there is work for StreamId::offload; else it is the compute stream.
+  explicit CudaStreams(const ModuleOptions& options, bool offloads = false)
       : device_({.time_limit = options.time_limit}),
         rooms_{Block<PinnedMemory>({}, room_bytes), Block<PinnedMemory>({}, room_bytes)} {
     for (std::size_t s = 0; s < stream_count; ++s) {
       const auto id = static_cast<StreamId>(s);
+      if (id == StreamId::offload && !offloads) {
+        streams_[s] = &(*this)[StreamId::compute];
+        continue;
+      }
       // What others wait for goes first.
       const auto priority = id == StreamId::compute ? StreamPriority::normal : StreamPriority::high;
       streams_[s] = options.cuda_streams[s] != nullptr

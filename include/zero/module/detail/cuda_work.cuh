@@ -13,6 +13,7 @@
 #include <zero/module/buffers.hpp>
 #include <zero/module/captured_step.hpp>
 #include <zero/module/control.hpp>
+#include <zero/module/detail/cuda_store.hpp>
 #include <zero/module/detail/cuda_streams.hpp>
 #include <zero/module/detail/on_device.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -30,7 +31,7 @@ __device__ inline ThreadOf this_thread() { return {threadIdx.x, blockDim.x}; }
 template <class View>
 __global__ void pack_kernel(View control, std::size_t rank, std::size_t size,
                             bool contributes_norm) {
-  if (threadIdx.x == 0) control.begin_pack(contributes_norm, false);
+  if (threadIdx.x == 0) control.begin_pack(contributes_norm, 0);
   __syncthreads();
   control.write_block(rank, control.ranks, size, true, this_thread());
 }
@@ -68,7 +69,7 @@ class CudaWork {
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 
-  CudaWork(const ParameterTable& parameters, Control& control, CudaStreams&)
+  CudaWork(const ParameterTable& parameters, Control& control, CudaStreams&, CudaStore*)
       : parameters_(parameters), control_(control) {}
 
   /// Brings what the user's kernels may read of control before the step is decided.
@@ -170,6 +171,7 @@ struct OnDevice<CudaStream> {
   using Memory = CudaMemory;
   using Staged = CudaStaged;
   using Streams = CudaStreams;
+  using Store = CudaStore;
   template <class Optimizer>
   using Work = CudaWork<Optimizer>;
   template <class Module>

@@ -38,7 +38,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
         evaluation_(schedules_.evaluation(), runner_),
         progress_(parameters_, control_, schedules_),
         hashes_(mesh_.world.size()),
-        end_(control_, parameters_, streams_, mesh_.world.rank()) {}
+        end_(control_, parameters_, streams_, this->store_, mesh_.world.rank()) {}
 
   /// Begins a training step. Returns its number, by which it is recognised; see is_open.
   std::uint64_t begin_step(const StepOptions& options) {
@@ -53,6 +53,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
       streams_.fence();
       training_.restart();
     }
+    this->at_rest_.leave();
     progress_.begin_step();
     return begin(Phase::training, schedules_.training(), this->training_events_);
   }
@@ -206,6 +207,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
     control_.begin_step();
     control_.set_notes(notes);
     const std::exception_ptr error = tell_finish(options);
+    this->at_rest_.leave();
     end_.begin();
     graph.launch(streams_[StreamId::compute]);
     end_.enqueued(StreamId::compute, error);

@@ -21,6 +21,7 @@
 #include <zero/module/detail/rank_memory.hpp>
 #include <zero/module/detail/runner.hpp>
 #include <zero/module/detail/schedules.hpp>
+#include <zero/module/detail/state_at_rest.hpp>
 #include <zero/module/options.hpp>
 #include <zero/module/parameter_table.hpp>
 
@@ -35,6 +36,8 @@ class EngineParts {
   using Device = OnDevice<typename Comm::Stream>;
   using Streams = typename Device::Streams;
   using Memory = RankMemory<Buffers, typename Device::Memory, typename Device::Staged>;
+  using Store = typename Device::Store;
+  using AtRest = StateAtRest<Buffers, Streams, Store>;
   using Kept = KeptState<Optimizer, Comm, Buffers, Streams>;
   static constexpr std::size_t states = Optimizer::states;
 
@@ -52,8 +55,10 @@ class EngineParts {
                  memory_.staged()),
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.most_steps()),
-        streams_(options_),
-        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, options_) {
+        streams_(options_, stage.traits.offloads()),
+        at_rest_(memory_.buffers(), schedules_.stage().traits, streams_, store_),
+        runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, options_,
+                stage.traits.offloads() ? &store_ : nullptr) {
     options_.programs = {};  // Schedules has them
     if (!Device::is_host) options_.user_code = UserCode::on_stream;
     // Bytes of ones are NaN in every type.
@@ -65,6 +70,7 @@ class EngineParts {
     list_ranges(control_, parameters_, mesh_.first_of_axes(), streams_);
     check_mesh(mesh_, stage.traits);
     compare_across_ranks(mesh_.world, schedules_.hash(options_.rounding_seed));
+    if (stage.traits.offloads()) open_store(stage.traits.state_home);
   }
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
@@ -79,9 +85,28 @@ class EngineParts {
   Buffers& buffers() { return memory_.buffers(); }
   const ControlShape& control_shape() const { return control_shape_; }
   Streams& streams() { return streams_; }
+  const Store& store() const { return store_; }
+  /// Optimizer state, wherever it is kept, while nothing runs.
+  AtRest& at_rest() { return at_rest_; }
   const Runner& runner() const { return runner_; }
 
  protected:
+  /// All ranks get the error of one.
+  void open_store(StateHome home) {
+    std::exception_ptr error;
+    try {
+      store_.open(home, memory_.buffers().regions().total(), options_.offload, mesh_.world.rank());
+    } catch (...) { error = std::current_exception(); }
+    std::vector<std::uint64_t> failed(mesh_.world.size());
+    const std::uint64_t mine = error ? 1 : 0;
+    mesh_.world.all_gather(&mine, failed.data(), 1, Label{"offload", "all units", 0});
+    if (error) std::rethrow_exception(error);
+    for (std::size_t r = 0; r < failed.size(); ++r) {
+      if (failed[r] == 0) continue;
+      throw DeviceError("zero::shard: rank " + std::to_string(r) +
+                        " could not make room for its offloaded optimizer state; see its error");
+    }
+  }
   const std::string& name(std::size_t unit) const { return parameters_.units()[unit].name; }
   /// Tells Control how the step ends. Returns what a function of the user's threw: all ranks are to
   /// skip the step then.
@@ -110,7 +135,9 @@ class EngineParts {
   Memory memory_;
   Control control_;
   std::vector<typename Device::Event> training_events_, evaluation_events_;
+  Store store_;
   Streams streams_;  // after what its queued work refers to: its destruction ends that work
+  AtRest at_rest_;
   Runner runner_;
 };
 

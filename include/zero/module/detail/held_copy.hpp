@@ -5,6 +5,8 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <span>
 #include <vector>
 #include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
@@ -16,11 +18,19 @@ namespace zero::detail {
 /// the next time.
 class HeldCopy {
  public:
-  /// Copies all numbers, and makes the list point to the copies.
+  /// Copies all numbers but those that lie in `host`, and makes the list point to the copies.
   template <class Streams>
-  void take(HeldState& state, Streams& streams) {
+  void take(HeldState& state, Streams& streams, std::span<const std::byte> host) {
     places_.clear();
     std::size_t bytes = 0;
+    const auto for_each_range = [&](HeldState& of, auto f) {
+      for_each(of, [&](HeldRange& range, DataType type) {
+        const auto* const at = static_cast<const std::byte*>(range.data);
+        const bool lies_there =
+            std::less_equal<>()(host.data(), at) && std::less<>()(at, host.data() + host.size());
+        if (!lies_there) f(range, type);
+      });
+    };
     for_each_range(state, [&](HeldRange& range, DataType type) {
       places_.push_back({Array(range.data, range.count, type), bytes});
       bytes += (places_.back().held.bytes() + 7) / 8 * 8;
@@ -53,7 +63,7 @@ class HeldCopy {
     std::size_t offset;
   };
   template <class F>
-  static void for_each_range(HeldState& state, F f) {
+  static void for_each(HeldState& state, F f) {
     for (HeldTensor& tensor : state.tensors) {
       for (HeldPart& part : tensor.parts) {
         for (HeldRange& range : part.ranges) f(range, part.type);

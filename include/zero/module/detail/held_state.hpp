@@ -140,10 +140,11 @@ void list_whole_state(HeldState& state, const ParameterTable& parameters, const 
   }
 }
 
-/// Weights (masters where there are any), optimizer state, counters and step of this rank.
-template <class Optimizer, class Buffers, class Comm>
-HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
-                     const Buffers& buffers, const Schedule& schedule, const Control& control,
+/// Weights (masters where there are any), optimizer state, counters and step of this rank, of which
+/// group_of(g) says where they lie.
+template <class Optimizer, class Comm, class GroupOf>
+HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh, GroupOf group_of,
+                     const Schedule& schedule, const Control& control,
                      [[maybe_unused]] UnpackedStates<Optimizer>& unpacked) {
   HeldState state;
   for (std::size_t t = 0; t < parameters.tensors().size(); ++t) {
@@ -152,7 +153,7 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh,
   }
   for (std::size_t g = 0; g < parameters.groups().size(); ++g) {
     const GroupInfo& info = parameters.groups()[g];
-    const auto& group = buffers.group(g);
+    const auto group = group_of(g);
     const auto last_part = [&](std::size_t place) -> HeldPart& {
       return state.tensors[info.tensors[place]].parts.back();
     };

@@ -16,10 +16,15 @@ namespace zero::detail {
 /// calling thread.
 class HostStreams {
  public:
-  explicit HostStreams(const ModuleOptions& options)
+  /// `offloads`: whether there is work for StreamId::offload; else it is the compute stream.
+  explicit HostStreams(const ModuleOptions& options, bool offloads = false)
       : device_({.mode = options.streams, .seed = options.seed, .time_limit = options.time_limit}) {
     for (std::size_t s = 0; s < stream_count; ++s) {
       const auto id = static_cast<StreamId>(s);
+      if (id == StreamId::offload && !offloads) {
+        streams_[s] = &(*this)[StreamId::compute];
+        continue;
+      }
       const bool on_caller = id == StreamId::compute && options.user_code == UserCode::on_caller;
       streams_[s] =
           on_caller ? &device_.make_inline_stream(name_of(id)) : &device_.make_stream(name_of(id));

@@ -12,6 +12,7 @@
 #include <zero/device/memory.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/control.hpp>
+#include <zero/module/detail/host_store.hpp>
 #include <zero/module/detail/host_streams.hpp>
 #include <zero/module/detail/on_device.hpp>
 #include <zero/module/options.hpp>
@@ -29,8 +30,10 @@ class HostWork {
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 
-  HostWork(const ParameterTable& parameters, Control& control, HostStreams& streams)
-      : parameters_(parameters), control_(control), streams_(streams) {}
+  /// `store`: of optimizer state that is offloaded, if it is.
+  HostWork(const ParameterTable& parameters, Control& control, HostStreams& streams,
+           HostStore* store)
+      : parameters_(parameters), control_(control), streams_(streams), store_(store) {}
 
   void begin_step(HostStream&) const {}
   void fill(HostStream& stream, const Array& array, int byte) const {
@@ -60,7 +63,7 @@ class HostWork {
   }
   void pack(HostStream& stream, std::size_t rank, bool contributes_norm) const {
     stream.enqueue("pack", [this, rank, contributes_norm] {
-      control_.pack(rank, contributes_norm, streams_.failed());
+      control_.pack(rank, contributes_norm, this->failed());
     });
   }
   void read(HostStream& stream) const {
@@ -81,6 +84,7 @@ class HostWork {
     stream.enqueue("update", [this, g, &buffers, gradient, first, last] {
       // A combine that failed has left the decision of the step before.
       if (control_.live().record->update.applied == 0 || streams_.failed()) return;
+      if (store_ != nullptr && store_->failed()) return store_->tear();
       for (std::size_t r = first; r < last; ++r) {
         update_shard(g, buffers, gradient, r, r - first);
       }
@@ -95,6 +99,12 @@ class HostWork {
   }
 
  private:
+  /// As ControlHead counts it.
+  double failed() const {
+    const double of_streams = streams_.failed() ? 1 : 0;
+    if (store_ == nullptr || !store_->failed()) return of_streams;
+    return of_streams + (store_->torn() ? ControlView::state_torn : ControlView::state_failed);
+  }
   /// `nth` is which shard of those in the buffers it is.
   void update_shard(std::size_t g, const Group& buffers, const Array& gradient, std::size_t r,
                     std::size_t nth) const {
@@ -137,6 +147,7 @@ class HostWork {
   const ParameterTable& parameters_;
   Control& control_;
   HostStreams& streams_;
+  HostStore* store_;
 };
 
 struct NothingStaged {
@@ -150,6 +161,7 @@ struct OnDevice<HostStream> {
   using Memory = HostMemory;
   using Staged = NothingStaged;
   using Streams = HostStreams;
+  using Store = HostStore;
   template <class Optimizer>
   using Work = HostWork<Optimizer>;
   static constexpr bool is_host = true;

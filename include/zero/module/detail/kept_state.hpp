@@ -4,7 +4,6 @@
 // anything below module/.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -14,10 +13,11 @@
 #include <vector>
 #include <zero/base/array.hpp>
 #include <zero/comm/mesh.hpp>
-#include <zero/module/buffers.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/kept_places.hpp>
+#include <zero/module/detail/on_device.hpp>
 #include <zero/module/detail/range_states.hpp>
+#include <zero/module/detail/state_at_rest.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/cast.hpp>
 #include <zero/optim/optimizer.hpp>
@@ -33,30 +33,32 @@ class KeptState : private KeptPlaces<Comm, Streams> {
       Base::state_held;
   using Base::mesh_, Base::parameters_, Base::schedule_, Base::streams_;
 
+  using AtRest = StateAtRest<Buffers, Streams, typename OnDevice<typename Comm::Stream>::Store>;
+
  public:
-  KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
+  KeptState(const ParameterTable& parameters, const Mesh<Comm>& mesh, AtRest& at_rest,
             const Schedule& schedule, Streams& streams)
-      : Base(parameters, mesh, schedule, streams), buffers_(buffers) {}
+      : Base(parameters, mesh, schedule, streams), at_rest_(at_rest) {}
 
   /// Sets each weight of [begin, end) to value(element), and the masters with them. What is
   /// narrower is rounded to nearest.
   template <class F>
   void set_weights(const TensorInfo& tensor, F value, std::size_t begin = 0,
                    std::size_t end = ~std::size_t{0}) {
-    const auto& group = buffers_.group(tensor.group);
+    const auto& group = at_rest_.group(tensor.group);
     const Precision& types = parameters_.groups()[tensor.group].types;
     with_type(types.gather, [&]<class Wire>() {
       const auto rounded = [&](std::size_t i) { return to_float(from_float<Wire>(value(i))); };
       this->set(tensor, group.params, this->params_held(tensor.group), rounded, begin, end);
     });
     if (tensor.frozen || !types.has_master()) return;
-    set(tensor, group.master, state_held(), value, begin, end);
+    set(tensor, at_rest_.kept(tensor.group, true).master, state_held(), value, begin, end);
   }
   /// Rounds weights that compute to the type in which they are gathered, after somebody else wrote
   /// them.
   void round_weights() {
     for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
-      const Array& params = buffers_.group(g).params;
+      const Array& params = at_rest_.group(g).params;
       with_type(parameters_.groups()[g].types.gather, [&]<class Wire>() {
         if (params.type == data_type<Wire>) return;
         streams_.change(params, params, [](const Array& part, const Array&) {
@@ -71,7 +73,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   /// Sets each number of optimizer state k to value(element).
   template <class F>
   void set_state(const TensorInfo& tensor, std::size_t k, F value) {
-    const Array& held = state(tensor, k);
+    const Array& held = state(tensor, k, true);
     if constexpr (RangeOptimizer<Optimizer>) {
       for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
         RangeStates<Optimizer>::set(parameters_.groups()[tensor.group], piece, at, k, held, value);
@@ -146,13 +148,14 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
       const GroupInfo& info = parameters_.groups()[g];
       const Label label{"broadcast_weights", parameters_.units()[info.unit].name, 0};
-      const auto& group = buffers_.group(g);
+      const auto& group = at_rest_.group(g);
       send(group.params, params_held(g), label);
       if (!info.types.has_master() || info.frozen) continue;
-      send(group.master, state_held(), label);
+      const auto& kept = at_rest_.kept(g, true);
+      send(kept.master, state_held(), label);
       // The root may not have these masters: those that do not fit its weights follow them.
       stream().synchronize();
-      streams_.change(group.own, group.master, [&](const Array& own, const Array& masters) {
+      streams_.change(kept.own, kept.master, [&](const Array& own, const Array& masters) {
         with_type(own.type, [&]<class Own>() {
           for (std::size_t i = 0; i < own.count; ++i) {
             const float weight = to_float(own.as<Own>()[i]);
@@ -168,15 +171,13 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   /// Collects the weights of a tensor on every rank of the shard axis: the masters where there are
   /// any.
   void read_weights(const TensorInfo& tensor, std::span<float> out) {
-    const auto& group = buffers_.group(tensor.group);
     if (!tensor.frozen && parameters_.groups()[tensor.group].types.has_master()) {
-      read(tensor, group.master, state_held(), out);
-    } else {
-      read(tensor, group.params, params_held(tensor), out);
+      return read(tensor, at_rest_.kept(tensor.group, false).master, state_held(), out);
     }
+    read(tensor, at_rest_.group(tensor.group).params, params_held(tensor), out);
   }
   void read_state(const TensorInfo& tensor, std::size_t k, std::span<float> out) {
-    const Array& held = state(tensor, k);
+    const Array& held = state(tensor, k, false);
     if constexpr (RangeOptimizer<Optimizer>) {
       using States = RangeStates<Optimizer>;
       const GroupInfo& group = parameters_.groups()[tensor.group];
@@ -196,8 +197,8 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   /// Swaps the weights of a tensor with number k of its state, on the ranks that update them; see
   /// publish.
   void exchange(const TensorInfo& tensor, std::size_t k) {
-    const auto& group = buffers_.group(tensor.group);
-    const Array &weights = group.master, &other = state(tensor, k);
+    const Array &weights = at_rest_.kept(tensor.group, true).master,
+                &other = state(tensor, k, true);
     if (weights.type != other.type) {
       throw ContractError("zero: the average of '" + tensor.name +
                           "' is kept in another type than its weights, so that exchanging them "
@@ -221,8 +222,8 @@ class KeptState : private KeptPlaces<Comm, Streams> {
                      [&]<class Wire>() { return to_float(from_float<Wire>(master)); });
   }
   /// Makes weights that compute of the masters.
-  void refresh(std::size_t g, std::size_t begin, std::size_t count) const {
-    const auto& group = buffers_.group(g);
+  void refresh(std::size_t g, std::size_t begin, std::size_t count) {
+    const auto& group = at_rest_.kept(g, false);
     const auto refresh_part = [&](const Array& own, const Array& masters) {
       with_type(own.type, [&]<class Own>() {
         for (std::size_t i = 0; i < own.count; ++i) {
@@ -237,7 +238,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     const GroupInfo& info = parameters_.groups()[g];
     const Label label{"publish", parameters_.units()[info.unit].name, 0};
     const bool whole = params_held(g) == Held::whole;
-    const Array& params = buffers_.group(g).params;
+    const Array& params = at_rest_.group(g).params;
     with_type(params.type, [&]<class Number>() {
       Number* const all = params.as<Number>();
       Number* const shard = all + (whole ? mesh_.shard.rank() * info.shard() : 0);
@@ -263,7 +264,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   }
   /// Of one tensor on this rank.
   Checksums checksums(const TensorInfo& tensor) const {
-    const auto& group = buffers_.group(tensor.group);
+    const auto& group = at_rest_.group(tensor.group);
     Checksums sums{};
     const auto mix = [&](const Array& values, Held held) {
       if (held == Held::part) return;  // nobody else has it
@@ -281,11 +282,11 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     };
     mix(group.params, params_held(tensor.group));
     const bool has_master = parameters_.groups()[tensor.group].types.has_master();
-    if (has_master && !tensor.frozen) mix(group.master, state_held());
+    if (has_master && !tensor.frozen) mix(at_rest_.kept(tensor.group, false).master, state_held());
     return sums;
   }
-  const Array& state(const TensorInfo& tensor, std::size_t k) const {
-    const auto& states = buffers_.group(tensor.group).states;
+  const Array& state(const TensorInfo& tensor, std::size_t k, bool changes) const {
+    const auto& states = at_rest_.kept(tensor.group, changes).states;
     if (tensor.frozen || k >= states.size()) {
       throw ContractError("zero: tensor '" + tensor.name + "' has no optimizer state " +
                           std::to_string(k) + (tensor.frozen ? "; it is frozen" : ""));
@@ -293,7 +294,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
     return states[k];
   }
 
-  Buffers& buffers_;
+  AtRest& at_rest_;
 };
 
 }  // namespace zero::detail

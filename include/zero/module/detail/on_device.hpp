@@ -12,6 +12,7 @@ namespace zero::detail {
 ///   Staged         so many bytes of the host's for the device to copy from; none where the two are
 ///                  one
 ///   Streams        one stream for each StreamId, and copies between the device and the host
+///   Store          where optimizer state is kept that is offloaded
 ///   Work<O>        what runs on the streams, for optimizer O
 ///   is_host        whether code of the caller's can run on a stream of this device by being called
 ///   adds_in_reduce whether its communicators can add to what is there; see Accumulate

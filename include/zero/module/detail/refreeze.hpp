@@ -48,7 +48,7 @@ inline void check_new_memory(std::span<const std::byte> old, std::span<const std
 
 template <class Engine>
 typename Engine::Kept kept(Engine& engine) {
-  return {engine.parameters(), engine.mesh(), engine.buffers(), engine.schedules().training(),
+  return {engine.parameters(), engine.mesh(), engine.at_rest(), engine.schedules().training(),
           engine.streams()};
 }
 template <class Engine>

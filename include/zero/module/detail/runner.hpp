@@ -33,8 +33,9 @@ class Runner : public Transfers<Optimizer, Comm> {
   using Base::nth_access;
 
   Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
-         Control& control, Streams& streams, const ModuleOptions& options)
-      : Base(parameters, mesh, buffers, control, streams, options), control_(control) {}
+         Control& control, Streams& streams, const ModuleOptions& options,
+         typename Base::Store* store = nullptr)
+      : Base(parameters, mesh, buffers, control, streams, options, store), control_(control) {}
 
   /// The schedule whose steps come next, and how many of them have events of their own.
   /// `knows_scale`: whether the host does; else the device alone has it yet.
@@ -62,6 +63,8 @@ class Runner : public Transfers<Optimizer, Comm> {
       case Op::square_norm: square_norm(step); break;
       case Op::combine: combine(step); break;
       case Op::update: update(step); break;
+      case Op::fetch_state: Base::fetch_state(step); break;
+      case Op::store_state: Base::store_state(step); break;
       default: break;
     }
     note_end(step);
@@ -131,7 +134,10 @@ class Runner : public Transfers<Optimizer, Comm> {
   void update(const Step& step) {
     const std::size_t g = step.subject, own = own_index(g);
     const bool sharded = schedule_->traits.shards_optimizer;
-    work_.update(stream(step), g, buffers_.group(g), own_gradient(step), sharded ? own : 0,
+    const auto& group = schedule_->traits.offloads()
+                            ? buffers_.group(g, nth_access(step, Space::state_slot, 0).index)
+                            : buffers_.group(g);
+    work_.update(stream(step), g, group, own_gradient(step), sharded ? own : 0,
                  sharded ? own + 1 : parameters_.groups()[g].layout.ranks());
   }
 

@@ -189,12 +189,12 @@ class Schedules {
     }
     const std::size_t each =
         (stage_.traits.shards_params ? 2 * groups : 0) + (stage_.traits.shards_grads ? groups : 0);
-    return computes * (1 + each) + 6 * parameters_.groups().size() + 1;
+    return computes * (1 + each) + 8 * parameters_.groups().size() + 1;
   }
   void reserve() {
     const ModelShape& shape = parameters_.shape();
     const std::size_t activations = std::min<std::size_t>(max_keys(), nowhere);
-    const std::size_t buffers = activations + 5 * shape.groups() + 3;
+    const std::size_t buffers = activations + 6 * shape.groups() + 3;
     for (Planned* planned : {&training_, &evaluation_}) {
       maker_.reserve(planned->schedule, shape, most_steps_, buffers, max_computes_,
                      max_micro_steps_);

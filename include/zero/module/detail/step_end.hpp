@@ -21,10 +21,11 @@ template <class Device>
 class StepEnd {
  public:
   using Streams = typename Device::Streams;
+  using Store = typename Device::Store;
 
-  StepEnd(const Control& control, const ParameterTable& parameters, Streams& streams,
+  StepEnd(const Control& control, const ParameterTable& parameters, Streams& streams, Store& store,
           std::size_t rank)
-      : control_(control), parameters_(parameters), streams_(streams), rank_(rank) {
+      : control_(control), parameters_(parameters), streams_(streams), store_(store), rank_(rank) {
     streams_.prepare({&decided_, 1});
   }
 
@@ -73,13 +74,30 @@ class StepEnd {
     streams_.check();  // work of the user's on a stream
     torn_ = false;
     result_ = {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
+    if (control_.state_failed()) throw_state_failed();
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     check_decision(control_, parameters_, rank_);
+  }
+
+  /// Offloaded state of a rank failed, in this step before all ranks decided, or after that in the
+  /// one before.
+  [[noreturn]] void throw_state_failed() {
+    torn_ = control_.state_torn();
+    streams_.settle();
+    std::string text = "zero: finish: offloaded optimizer state could not be moved";
+    text += store_.failed() ? " on this rank: " + store_.error() : " on another rank";
+    text += "; nothing of this step was applied. ";
+    text += torn_ ? "But ranks have updated different parts of the model before, so the "
+                    "parameters are torn; load a checkpoint into a new module"
+                  : "The module is as before the step, which can be tried again";
+    store_.forget();
+    throw DeviceError(text + " (this is rank " + std::to_string(rank_) + ")");
   }
 
   const Control& control_;
   const ParameterTable& parameters_;
   Streams& streams_;
+  Store& store_;
   std::size_t rank_;
   bool pending_ = false, torn_ = false;
   typename Device::Event decided_;

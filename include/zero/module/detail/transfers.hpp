@@ -27,15 +27,17 @@ class Transfers {
   using Stream = typename Comm::Stream;
   using Device = OnDevice<Stream>;
   using Streams = typename Device::Streams;
+  using Store = typename Device::Store;
 
   Transfers(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
-            Control& control, Streams& streams, const ModuleOptions& options)
+            Control& control, Streams& streams, const ModuleOptions& options, Store* store)
       : parameters_(parameters),
         mesh_(mesh),
         buffers_(buffers),
         streams_(streams),
         options_(options),
-        work_(parameters, control, streams) {}
+        store_(store),
+        work_(parameters, control, streams, store) {}
 
   static const Access& nth_access(const Step& step, Space space, std::size_t nth) {
     const Access* at = step.begin();
@@ -200,11 +202,24 @@ class Transfers {
     });
     convert(step, sent, shard_params);
   }
+  void fetch_state(const Step& step) {
+    const StateRegions::Region& region = buffers_.regions()[step.subject];
+    store_->fetch(stream(step), state_slot(step), region.begin, region.bytes);
+  }
+  void store_state(const Step& step) {
+    const StateRegions::Region& region = buffers_.regions()[step.subject];
+    store_->store(stream(step), state_slot(step), region.begin, region.bytes);
+  }
+  std::byte* state_slot(const Step& step) const {
+    return buffers_.state_slot(nth_access(step, Space::state_slot, 0).index);
+  }
+
   const ParameterTable& parameters_;
   const Mesh<Comm>& mesh_;
   Buffers& buffers_;
   Streams& streams_;
   const ModuleOptions& options_;
+  Store* store_;  // of optimizer state that is offloaded
   typename Device::template Work<Optimizer> work_;
   const Schedule* schedule_ = nullptr;
   std::size_t gathered_bytes_ = 0;

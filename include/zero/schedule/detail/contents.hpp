@@ -3,6 +3,7 @@
 // Contents: checks what the buffers hold, R1 to R4, R7, R8. Includes schedule/ only.
 #pragma once
 
+#include <zero/schedule/detail/fetched_states.hpp>
 #include <zero/schedule/detail/kept_activations.hpp>
 #include <zero/schedule/detail/operands.hpp>
 #include <zero/schedule/detail/scratch.hpp>
@@ -33,11 +34,10 @@ class Contents {
   /// See Verifier::reserve.
   constexpr void reserve(const ModelShape& model, std::size_t buffers, std::size_t micro_steps,
                          std::size_t uses) {
-    params_.reserve(buffers);
-    whole_.reserve(buffers);
+    params_.reserve(buffers), whole_.reserve(buffers);
     activations_.reserve(model, buffers, micro_steps, uses);
-    shard_.reserve(model.groups());
-    groups_.reserve(model.groups());
+    shard_.reserve(model.groups()), groups_.reserve(model.groups());
+    states_.reserve(model.groups());
     windows_.reserve(model, micro_steps);
   }
 
@@ -63,6 +63,7 @@ class Contents {
     whole_.reset(extent(schedule, Space::grads_whole));
     shard_.reset(groups);
     activations_.begin(schedule);
+    states_.begin(schedule);
     groups_.reset(groups);
     cursor_ = 0;
     control_begun_ = combined_ = false;
@@ -96,6 +97,8 @@ class Contents {
       case Op::square_norm: return square_norm(step, subject);
       case Op::combine: return combine(step);
       case Op::update: return update(step, subject);
+      case Op::fetch_state: return states_.fetch(step, subject);
+      case Op::store_state: return states_.store(step, subject);
     }
     return Rule::order;
   }
@@ -106,17 +109,12 @@ class Contents {
       if (groups_[g].split) return Rule::balanced;
     }
     if (combined_ != s_->program.updates) return Rule::updated_once;
+    if (!states_.all_stored()) return Rule::balanced;
     for (std::size_t slot = 0; slot < params_.size(); ++slot) {
       const Params& p = params_[slot];
-      if (p.group == nowhere) continue;
-      if (p.torn || s_->home[p.group] != slot) return Rule::balanced;
+      if (p.group != nowhere && (p.torn || s_->home[p.group] != slot)) return Rule::balanced;
     }
-    for (const Scratch<Gradient>* gradients : {&whole_, &shard_}) {
-      for (const Gradient& g : *gradients) {
-        if (g.group != nowhere) return Rule::reduced_once;
-      }
-    }
-    return Rule::none;
+    return all_free(whole_) && all_free(shard_) ? Rule::none : Rule::reduced_once;
   }
 
   static constexpr Index index(std::size_t i) { return static_cast<Index>(i); }
@@ -180,8 +178,7 @@ class Contents {
   }
   constexpr bool in_order(const Step& step) const {
     if (cursor_ == s_->program.computes.size()) return false;
-    const Compute& next = s_->program.computes[cursor_];
-    return next.op == step.op && next.unit == step.subject && next.micro_step == step.micro_step &&
+    return is_of(step, s_->program.computes[cursor_]) &&
            touches(step, Space::flow, Mode::update, 0);
   }
   constexpr Rule reads_params(const Step& step, std::size_t unit) const {
@@ -243,10 +240,11 @@ class Contents {
   }
   constexpr Rule reduce_replicas(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::update);
-    if ((step.op == Op::reduce_scatter_replicas) != s_->traits.shards_replicas) {
+    const bool shards = step.op == Op::reduce_scatter_replicas;
+    if (shards != s_->traits.shards_replicas || gradient == nullptr || gradient->replicated ||
+        !complete(g)) {
       return Rule::reduced_once;
     }
-    if (gradient == nullptr || gradient->replicated || !complete(g)) return Rule::reduced_once;
     gradient->replicated = true;
     return Rule::none;
   }
@@ -257,8 +255,8 @@ class Contents {
     return touches(step, Space::control, mode, 0);
   }
   constexpr Rule square_norm(const Step& step, std::size_t g) {
-    if (!final(reduced(step, g, Mode::read)) || groups_[g].normed) return Rule::updated_once;
-    if (!adds_to_control(step)) return Rule::updated_once;
+    const bool is_final = final(reduced(step, g, Mode::read));
+    if (!is_final || groups_[g].normed || !adds_to_control(step)) return Rule::updated_once;
     groups_[g].normed = true;
     return Rule::none;
   }
@@ -273,9 +271,10 @@ class Contents {
   }
   constexpr Rule update(const Step& step, std::size_t g) {
     Gradient* gradient = reduced(step, g, Mode::read);
-    if (!final(gradient) || groups_[g].updated) return Rule::updated_once;
-    if (!combined_ || !touches(step, Space::control, Mode::read, 0)) return Rule::updated_once;
-    if (!touches(step, Space::optimizer, Mode::update, g)) return Rule::updated_once;
+    if (!final(gradient) || groups_[g].updated || !combined_ ||
+        !touches(step, Space::control, Mode::read, 0) || !states_.update(step, g)) {
+      return Rule::updated_once;
+    }
     const Index home = s_->home[g];
     const bool in_place = home != nowhere;
     const Space target = in_place ? Space::params_whole : Space::params_shard;
@@ -291,6 +290,7 @@ class Contents {
   Scratch<Params> params_{};             // [slot]
   Scratch<Gradient> whole_{}, shard_{};  // [slot], [group]
   KeptActivations activations_{};
+  FetchedStates states_{};
   Scratch<Group> groups_{};
   Windows windows_{};
   std::size_t cursor_ = 0;  // place in the program

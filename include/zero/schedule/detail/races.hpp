@@ -73,7 +73,7 @@ class Races {
 
  private:
   struct Row {
-    std::uint32_t at[stream_count] = {no_wait, no_wait, no_wait, no_wait};
+    std::uint32_t at[stream_count] = {no_wait, no_wait, no_wait, no_wait, no_wait};
   };
   struct Last {  // of each buffer
     std::uint32_t write = no_wait;
