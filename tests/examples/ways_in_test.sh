@@ -20,9 +20,9 @@ for way in optimizer tensor layers; do
   fi
 done
 # The loop: from its `for` to the line that prints the loss. A program: all but its comments.
-loop() { sed -n '/^  for (int .* < steps;/,/std::printf("step/p' "$1" | sed 's/^ *//'; }
-program() { sed -E '/^ *\/\//d; /^$/d; s/^ *//' "$1"; }
-changed() { diff <("$1" "$2") <("$1" "$3") | grep -c '^[<>]'; }
+loop() { sed -n '/^  for (int .* < steps;/,/std::printf("step/p' "$1"; }
+program() { sed -E '/^ *\/\//d; /^$/d' "$1"; }
+changed() { diff -w <("$1" "$2") <("$1" "$3") | grep -c '^[<>]'; }
 row() {
   local expected
   expected="| \`$1\` | $(changed loop "$2" "$3") | $(changed program "$2" "$3") |"
