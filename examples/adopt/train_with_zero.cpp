@@ -15,16 +15,14 @@ constexpr int steps = 12;
 
 void train(zero::ThreadCommunicator& comm, const zero::StageValue& stage) {
   const Size rank = comm.rank();
-  auto model = gpt2();
-  zero::Module<decltype(model), Adam, zero::ThreadCommunicator, float> module(
-      stage, std::move(model), zero::mesh(comm), Adam{}, {});
-  module.initialize(initial_of);
+  auto sharded = zero::shard(stage, gpt2(), comm, Adam{});
+  sharded.initialize(initial_of);
   const auto acts = std::make_unique<Acts>();
   Acts& a = *acts;
   const Cpu cpu;
   for (int k = 0; k < steps; ++k) {
     load_tokens(a.tokens, rank, Size(k), cpu);
-    auto step = module.begin_step();
+    auto step = sharded.begin_step();
     {
       auto u = step.forward(0);
       const Params w = pointers(u.weights<Embedding>(), u.weights<Head>());
@@ -64,12 +62,7 @@ void train(zero::ThreadCommunicator& comm, const zero::StageValue& stage) {
 }
 
 int main(int count, char** arguments) {
-  static_assert(zero::proven<zero::Zero1> && zero::proven<zero::Zero2> &&
-                zero::proven<zero::Zero3>);
-  const zero::StageValue stages[] = {zero::stage_value<zero::Ddp>, zero::stage_value<zero::Zero1>,
-                                     zero::stage_value<zero::Zero2>,
-                                     zero::stage_value<zero::Zero3>};
   const int stage = count > 1 ? std::atoi(arguments[1]) : 3;
   if (stage < 0 || stage > 3) return 2;
-  zero::run_threads(2, [&](zero::ThreadCommunicator& comm) { train(comm, stages[stage]); });
+  zero::run_threads(2, [&](zero::ThreadCommunicator& comm) { train(comm, *stages[stage]); });
 }

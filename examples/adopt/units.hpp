@@ -9,6 +9,8 @@
 #include <zero/layout/fields.hpp>
 #include <zero/module/model.hpp>
 #include <zero/module/parameter_table.hpp>
+#include <zero/policy/make_schedule.hpp>
+#include <zero/policy/proof.hpp>
 #include <zero/policy/stages.hpp>
 
 #include "gpt2.hpp"
@@ -65,6 +67,13 @@ inline Params pointers(const Block<float>& b, const Embedding<float>& e) {
 inline Params pointers(const Head<float>& h) { return {.wte = h.wte.data()}; }
 /// A layer's tensors are no longer stacked.
 inline Layer layer_of(const Params& p, Size) { return {p.qkv, p.proj, p.norm2, p.up, p.down}; }
+
+/// Stages are types, proved when this is compiled; a program that chooses one when it runs keeps
+/// them as values.
+static_assert(zero::proven<zero::Zero1> && zero::proven<zero::Zero2> && zero::proven<zero::Zero3>);
+inline constexpr const zero::StageValue* stages[] = {
+    &zero::stage_value<zero::Ddp>, &zero::stage_value<zero::Zero1>, &zero::stage_value<zero::Zero2>,
+    &zero::stage_value<zero::Zero3>};
 
 /// The numbers of initialize(), in which layers are stacked.
 inline float initial_of(const zero::TensorInfo& tensor, Size element) {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # examples/adopt: the program by hand and the one with zero print the same losses, as hex floats, at
 # all stages, and few lines of the training loop differ: those that docs/adopt.md shows.
-# usage: adopt_test.sh BY_HAND WITH_ZERO SOURCE_DIR
+# usage: adopt_test.sh BY_HAND WITH_ZERO SOURCE_DIR cpp|cu
 source "$(dirname "$0")/../tree/cases.sh"
-by_hand=$1 with_zero=$2 folder=$3/examples/adopt
+by_hand=$1 with_zero=$2 folder=$3/examples/adopt kind=$4
 declare_cases 7
 expected=$("$by_hand")
 if [ "$(grep -c 'loss 0x1' <<<"$expected")" -eq 12 ]; then
@@ -22,7 +22,7 @@ done
 # The loop: from its `for` to the line that prints the loss. Changed: lines taken out and put in, but
 # for their indentation.
 loop() { sed -n '/^  for (int .* < steps;/,/std::printf("step/p' "$1" | sed 's/^  //'; }
-changes=$(diff -w -U99 <(loop "$folder/train_by_hand.cpp") <(loop "$folder/train_with_zero.cpp") |
+changes=$(diff -w -U99 <(loop "$folder/train_by_hand.$kind") <(loop "$folder/train_with_zero.$kind") |
   tail -n +4)
 changed=$(grep -c '^[+-]' <<<"$changes")
 if [ "$changed" -gt 20 ] && [ "$changed" -le 40 ]; then
@@ -30,7 +30,10 @@ if [ "$changed" -gt 20 ] && [ "$changed" -le 40 ]; then
 else
   fail "$changed lines of the training loop differ, and at most 40 may"
 fi
-shown=$(awk '/^```/ { inside = 0 } inside; /^```diff$/ { inside = 1 }' "$3/docs/adopt.md")
+shown=$(awk -v marker="<!-- changes to train_with_zero.$kind -->" '
+  $0 == marker { found = 1 }
+  /^```/ && found { if (inside) exit; inside = 1; next }
+  inside' "$3/docs/adopt.md")
 if diff <(echo "$changes") <(echo "$shown"); then
   pass
 else

@@ -5,7 +5,7 @@
 # usage: ways_in_test.sh EXAMPLES_DIR SOURCE_DIR
 source "$(dirname "$0")/../tree/cases.sh"
 examples=$1 source=$2 page=$2/docs/ways-in.md
-declare_cases 8
+declare_cases 9
 expected=$("$examples/ways_in_by_hand")
 if [ "$(grep -c 'loss 0x1' <<<"$expected")" -eq 10 ]; then
   pass
@@ -35,5 +35,7 @@ row() {
 for way in optimizer tensor layers; do
   row ways_in/$way.cpp "$source"/examples/ways_in/{by_hand,$way}.cpp
 done
-row adopt/train_with_zero.cpp "$source"/examples/adopt/train_{by_hand,with_zero}.cpp
+for kind in cpp cu; do
+  row adopt/train_with_zero.$kind "$source"/examples/adopt/train_{by_hand,with_zero}.$kind
+done
 finish
