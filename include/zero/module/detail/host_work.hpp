@@ -26,6 +26,10 @@ namespace zero::detail {
 ///        there, maybe while the host begins the next step with another schedule.
 template <class Optimizer>
 class HostWork {
+  static_assert(ElementOptimizer<Optimizer> || RangeOptimizer<Optimizer>,
+                "zero::shard: this optimizer has a kernel for CUDA devices only; give it `element` "
+                "too, or use a mesh of devices.");
+
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 
