@@ -152,7 +152,7 @@ class CudaWork {
     u.gradient = gradient;
     u.master = buffers.master;
     u.compute = buffers.own;
-    for (std::size_t k = 0; k < Optimizer::states; ++k) u.states[k] = buffers.states[k];
+    for (std::size_t k = 0; k != Optimizer::states; ++k) u.states[k] = buffers.states[k];
     u.gather = parameters_.groups()[g].types.gather;
     u.begin = begin(g, first);
     u.ranges = control_.live_ranges(g);
@@ -175,7 +175,7 @@ class CudaWork {
       OwnedPiece<Coefficients, Optimizer::states> made;
       made.weights = buffers.master.template as<float>() + begin;
       made.gradient = gradient.template as<float>() + begin;
-      for (std::size_t k = 0; k < Optimizer::states; ++k) {
+      for (std::size_t k = 0; k != Optimizer::states; ++k) {
         made.states[k] = buffers.states[k].template as<float>() + begin;
       }
       made.count = piece.count;

@@ -116,7 +116,7 @@ class HostWork {
         return whole.part(begin + piece.shard_begin, piece.count);
       };
       std::array<Array, Optimizer::states + 1> states;
-      for (std::size_t k = 0; k < Optimizer::states; ++k) {
+      for (std::size_t k = 0; k != Optimizer::states; ++k) {
         const StateLayout::Range range = info.states.range(piece, k);
         const std::size_t shard = nth * info.states.shard(info.layout, k);
         states[k] = buffers.states[k].part(shard + range.begin, range.count);
