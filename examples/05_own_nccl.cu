@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // Sharding in a program that has a communicator of NCCL, streams and device memory of its own, and
-// keeps them: all are lent to the module and work as before when it is gone.
+// keeps them: all are lent to the module and work as before when it is gone. So is its update
+// kernel.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,9 +23,30 @@ struct Layer {
 };
 
 /// Made-up gradients that pull every weight to a place of the rank's.
-__global__ void backward(const float* weight, float* gradient, std::size_t count, float place) {
+__global__ void backward(const zero::bf16* weight, float* gradient, std::size_t count,
+                         float place) {
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) gradient[i] += weight[i] - place;
+  if (i < count) gradient[i] += float(weight[i]) - place;
+}
+
+/// An optimizer with a kernel of its own: it updates fp32 masters, piece by piece.
+struct Momentum {
+  static constexpr std::size_t states = 1;
+  struct Coefficients {
+    float rate, kept;
+  };
+  static Coefficients coefficients(std::int64_t, std::int64_t, bool) { return {0.05F, 0.5F}; }
+  static void enqueue(cudaStream_t stream, const zero::OwnedPiece<Coefficients, 1>& piece);
+};
+__global__ void move(zero::OwnedPiece<Momentum::Coefficients, 1> piece) {
+  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= piece.count || !piece.applies()) return;
+  float& velocity = piece.states[0][i];
+  velocity = piece.coefficients->kept * velocity + piece.gradient_at(i);
+  piece.weights[i] -= piece.coefficients->rate * velocity;
+}
+void Momentum::enqueue(cudaStream_t stream, const zero::OwnedPiece<Coefficients, 1>& piece) {
+  move<<<unsigned(piece.count + 255) / 256, 256, 0, stream>>>(piece);
 }
 
 void prove(bool yes, const char* what) {
@@ -40,16 +62,17 @@ float train(ncclComm_t comm, zero::ModuleOptions options) {
   auto adopted = zero::NcclCommunicator::adopt(comm);
   const auto mesh = zero::mesh(adopted);
   const auto model = zero::model(zero::units<Layer>("layer", 3, Config{1000}));
-  const zero::Sgd sgd{.learning_rate = 0.1f};
+  const Momentum momentum;
 
   // The caller's allocator owns the memory: ask for the size, bind the pointer.
-  const std::size_t bytes = zero::bytes_needed<zero::Zero3>(model, mesh, sgd, options);
+  const std::size_t bytes =
+      zero::bytes_needed<zero::Zero3, zero::bf16>(model, mesh, momentum, options);
   std::byte* memory = nullptr;
   MUST(cudaMalloc(&memory, bytes));
   options.memory = {memory, bytes};
   std::vector<float> whole(1000, 0.0f);
   {
-    auto sharded = zero::shard<zero::Zero3>(model, mesh, sgd, options);
+    auto sharded = zero::shard<zero::Zero3, zero::bf16>(model, mesh, momentum, options);
     sharded.initialize([](const zero::TensorInfo&, std::size_t) { return 1.0f; });
     const cudaStream_t compute = options.cuda_streams[std::size_t(zero::StreamId::compute)];
     for (int k = 0; k < 60; ++k) {

@@ -14,6 +14,7 @@
 #include <zero/layout/fields.hpp>
 #include <zero/layout/tensor.hpp>
 #include <zero/module/sharded_module.hpp>
+#include <zero/module/sharded_optimizer.hpp>
 #include <zero/module/sharded_tensor.hpp>
 #include <zero/optim/adafactor.hpp>
 #include <zero/optim/adamw.hpp>

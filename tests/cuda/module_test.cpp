@@ -57,6 +57,13 @@ BOOST_AUTO_TEST_CASE(all_stages_train_the_bits_of_the_host) {
       });
 }
 
+BOOST_AUTO_TEST_CASE(a_sharded_optimizer_of_flat_arrays_trains_the_bits_of_the_host) {
+  for (const std::size_t ranks : {1U, 3U}) {
+    BOOST_TEST((training::flat_on_cuda(ranks) == training::flat_on_host(ranks)));
+    BOOST_TEST(training::flat_on_host(ranks)[0][99] != 0.99F);
+  }
+}
+
 /// Four steps: one, then a captured one that runs twice with another in between.
 std::vector<StepPlan> captured_among_others() {
   const StepPlan captured{

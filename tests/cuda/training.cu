@@ -225,6 +225,41 @@ std::vector<Result> on_cuda(const Setup& setup) {
   return results;
 }
 
+/// Two steps of a ShardedOptimizer, of two micro-steps each.
+template <class Comm>
+std::vector<float> train_flat(Comm& comm) {
+  constexpr std::size_t elements = 100;
+  zero::ShardedOptimizer optimizer(comm, zero::AdamW{.learning_rate = 0.05F}, elements,
+                                   {.user_code = zero::UserCode::on_stream});
+  optimizer.module().initialize(
+      [](const zero::TensorInfo&, std::size_t i) { return 0.01F * static_cast<float>(i); });
+  const zero::Tensor<float> weights(optimizer.weights().data(), {elements}),
+      gradients(optimizer.gradients().data(), {elements});
+  for (std::size_t k = 0; k < 2; ++k) {
+    optimizer.zero_gradients();
+    for (std::size_t m = 0; m < 2; ++m) {
+      backward(optimizer.stream(), weights, gradients,
+               {k + 5 * comm.rank() + 11 * m, false, false});
+    }
+    (void)optimizer.step();
+  }
+  std::vector<float> whole(elements);
+  optimizer.module().read_weights("flat.elements", whole);
+  return whole;
+}
+std::vector<std::vector<float>> flat_on_host(std::size_t ranks) {
+  std::vector<std::vector<float>> weights(ranks);
+  zero::run_threads(
+      ranks, [&](zero::ThreadCommunicator& comm) { weights[comm.rank()] = train_flat(comm); });
+  return weights;
+}
+std::vector<std::vector<float>> flat_on_cuda(std::size_t ranks) {
+  std::vector<std::vector<float>> weights(ranks);
+  (void)cuda_tests::cuda_outcomes(ranks, {},
+                                  [&](auto& comm) { weights[comm.rank()] = train_flat(comm); });
+  return weights;
+}
+
 void fit_for_capture(Setup& setup) {
   if (cuda_tests::too_few_devices(setup.ranks)) setup.ranks = setup.replicas = 1;
 }

@@ -54,6 +54,9 @@ struct Result {
 std::vector<Result> on_host(const Setup& setup);
 /// Over NCCL, or with all ranks on one device where there are not enough for all.
 std::vector<Result> on_cuda(const Setup& setup);
+/// What each rank's ShardedOptimizer ends with.
+std::vector<std::vector<float>> flat_on_host(std::size_t ranks);
+std::vector<std::vector<float>> flat_on_cuda(std::size_t ranks);
 /// Where there are not enough devices, leaves one rank, as ranks on one device cannot capture.
 void fit_for_capture(Setup& setup);
 

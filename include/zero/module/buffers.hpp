@@ -128,7 +128,7 @@ class Buffers {
           group.master = take(arena, MemoryKind::optimizer, part, DataType::fp32);
         }
         const std::size_t parts = part / std::max<std::size_t>(info.layout.shard(), 1);
-        for (std::size_t k = 0; k < States && !traits.offloads(); ++k) {
+        for (std::size_t k = 0; k != States && !traits.offloads(); ++k) {
           group.states[k] = take(arena, MemoryKind::optimizer,
                                  parts * info.states.shard(info.layout, k), info.types.moments);
         }

@@ -59,6 +59,23 @@ ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> s
   return {std::move(model), mesh(comm), std::move(optimizers), options};
 }
 
+/// The same in a stage that is chosen when the program runs, such as stage_value<Zero3>. Programs
+/// prove such a stage themselves: static_assert(proven<Zero3>).
+template <class T = float, class ModelType, class Comm, class Optimizers>
+Module<ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(const StageValue& stage,
+                                                                   ModelType model, Mesh<Comm> mesh,
+                                                                   Optimizers optimizers,
+                                                                   ModuleOptions options = {}) {
+  return {stage, std::move(model), std::move(mesh), std::move(optimizers), options};
+}
+template <class T = float, class ModelType, Communicator Comm, class Optimizers>
+Module<ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(const StageValue& stage,
+                                                                   ModelType model, Comm& comm,
+                                                                   Optimizers optimizers,
+                                                                   ModuleOptions options = {}) {
+  return {stage, std::move(model), mesh(comm), std::move(optimizers), options};
+}
+
 template <class StageType, Precision Types, class ModelType, class CommOrMesh, class Optimizers>
 auto shard(ModelType model, CommOrMesh&& comm, Optimizers optimizers, ModuleOptions options = {}) {
   return shard<StageType, WithPrecision<Types>>(std::move(model), std::forward<CommOrMesh>(comm),

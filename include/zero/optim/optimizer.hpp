@@ -10,9 +10,13 @@
 #include <utility>
 #include <zero/layout/tensor.hpp>
 
+struct CUstream_st;  // what a cudaStream_t points to
+
 namespace zero {
 
 struct UpdateArrays;
+template <class Coefficients, std::size_t States>
+struct OwnedPiece;
 
 namespace detail {
 template <std::size_t>
@@ -83,7 +87,19 @@ concept RangeOptimizer = UpdateRule<T> &&
   T::update(c, factor, factor, shape, arrays, scratch);
 };
 
+/// An update rule with a kernel of the caller's own, for CUDA devices; see owned_piece.hpp. It may
+/// have `element` too, for the host.
+///
+/// enqueue(stream, piece)
+///                  static: enqueues the kernel that updates one contiguous piece, called for each
+///                  that the rank owns. The kernel writes nothing unless piece.applies().
 template <class T>
-concept Optimizer = ElementOptimizer<T> || RangeOptimizer<T>;
+concept KernelOptimizer = UpdateRule<T> &&
+    requires(CUstream_st* stream, const OwnedPiece<typename T::Coefficients, T::states>& piece) {
+  T::enqueue(stream, piece);
+};
+
+template <class T>
+concept Optimizer = ElementOptimizer<T> || RangeOptimizer<T> || KernelOptimizer<T>;
 
 }  // namespace zero

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(block_threads) update_kernel(GroupUpdate<O> u,
 template <Optimizer O>
 void update_group(cudaStream_t stream, const GroupUpdate<O>& u) {
   Array arrays[O::states + 3] = {u.gradient, u.master, u.compute};
-  for (std::size_t k = 0; k < O::states; ++k) arrays[k + 3] = u.states[k];
+  for (std::size_t k = 0; k != O::states; ++k) arrays[k + 3] = u.states[k];
   const detail::Tiling tiling(arrays);
   detail::launch("update_group", stream, detail::blocks_for(tiling.tiles()),
                  detail::update_kernel<O>, u, tiling);

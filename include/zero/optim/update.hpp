@@ -168,7 +168,7 @@ template <Optimizer O, class T>
 void update(const typename O::Coefficients& c, float divisor, float clip, const float* gradient,
             float* master, T* compute, float* const* states, std::size_t n) {
   Array arrays[O::states + 1];
-  for (std::size_t k = 0; k < O::states; ++k) arrays[k] = Array(states[k], n);
+  for (std::size_t k = 0; k != O::states; ++k) arrays[k] = Array(states[k], n);
   update<O>(c, divisor, clip,
             {.gradient = Array(gradient, n),
              .master = Array(master, n),

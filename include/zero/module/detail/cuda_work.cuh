@@ -21,6 +21,7 @@
 #include <zero/optim/detail/launch.cuh>
 #include <zero/optim/norm.cuh>
 #include <zero/optim/optimizer.hpp>
+#include <zero/optim/owned_piece.hpp>
 #include <zero/optim/update.cuh>
 
 namespace zero::detail {
@@ -61,7 +62,7 @@ __global__ void decide_kernel(View control) {
 ///        the stream gets there.
 template <class Optimizer>
 class CudaWork {
-  static_assert(ElementOptimizer<Optimizer>,
+  static_assert(ElementOptimizer<Optimizer> || KernelOptimizer<Optimizer>,
                 "zero::shard: this optimizer has no kernel for CUDA devices, as zero::AdamW8bit, "
                 "zero::Muon and zero::Adafactor have none; use zero::AdamW, zero::Sgd or "
                 "zero::Lion, or a mesh of the host.");
@@ -69,8 +70,15 @@ class CudaWork {
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 
+  /// Errors:  ContractError if a KernelOptimizer is to update what is not fp32.
   CudaWork(const ParameterTable& parameters, Control& control, CudaStreams&, CudaStore*)
-      : parameters_(parameters), control_(control) {}
+      : parameters_(parameters), control_(control) {
+    if constexpr (KernelOptimizer<Optimizer>) {
+      for (const GroupInfo& group : parameters.groups()) {
+        if (!group.frozen) check_types(group.types);
+      }
+    }
+  }
 
   /// Brings what the user's kernels may read of control before the step is decided.
   void begin_step(CudaStream& stream) const {
@@ -114,22 +122,17 @@ class CudaWork {
          cudaMemcpyDeviceToHost);
   }
   void update(CudaStream& stream, std::size_t g, const Group& buffers, const Array& gradient,
-              std::size_t first, std::size_t) const {
-    const ControlView& live = control_.live();
-    GroupUpdate<Optimizer> u;
-    u.gradient = gradient;
-    u.master = buffers.master;
-    u.compute = buffers.own;
-    for (std::size_t k = 0; k < Optimizer::states; ++k) u.states[k] = buffers.states[k];
-    u.gather = parameters_.groups()[g].types.gather;
-    u.begin = begin(g, first);
-    u.ranges = control_.live_ranges(g);
-    u.range_count = ranges(g);
-    u.decision = &live.record->update;
-    u.present = live.present;
-    u.coefficients = reinterpret_cast<const typename Optimizer::Coefficients*>(live.coefficients);
-    u.random_keys = reinterpret_cast<const std::uint64_t*>(live.random);
-    update_group(stream.native(), u);
+              std::size_t first, std::size_t last) const {
+    if constexpr (KernelOptimizer<Optimizer>) {
+      for (std::size_t r = first; r < last; ++r) {
+        update_pieces(stream, g, buffers, gradient, r, r - first);
+      }
+      if (buffers.own.data != buffers.master.data) {
+        convert(stream, buffers.master, buffers.own, 1, false);
+      }
+    } else {
+      update_elements(stream, g, buffers, gradient, first);
+    }
   }
   /// Notes the time at which the host sees the stream get there.
   void note(CudaStream& stream, double& at) const {
@@ -143,6 +146,56 @@ class CudaWork {
  private:
   static_assert(sizeof(RandomBits) == sizeof(std::uint64_t));
 
+  void update_elements(CudaStream& stream, std::size_t g, const Group& buffers,
+                       const Array& gradient, std::size_t first) const {
+    const ControlView& live = control_.live();
+    GroupUpdate<Optimizer> u;
+    u.gradient = gradient;
+    u.master = buffers.master;
+    u.compute = buffers.own;
+    for (std::size_t k = 0; k != Optimizer::states; ++k) u.states[k] = buffers.states[k];
+    u.gather = parameters_.groups()[g].types.gather;
+    u.begin = begin(g, first);
+    u.ranges = control_.live_ranges(g);
+    u.range_count = ranges(g);
+    u.decision = &live.record->update;
+    u.present = live.present;
+    u.coefficients = reinterpret_cast<const typename Optimizer::Coefficients*>(live.coefficients);
+    u.random_keys = reinterpret_cast<const std::uint64_t*>(live.random);
+    update_group(stream.native(), u);
+  }
+  /// Shard r of the group, which is the nth of those in the buffers.
+  void update_pieces(CudaStream& stream, std::size_t g, const Group& buffers, const Array& gradient,
+                     std::size_t r, std::size_t nth) const {
+    const GroupInfo& info = parameters_.groups()[g];
+    const ControlView& live = control_.live();
+    info.layout.for_each_piece(r, [&](const Piece& piece) {
+      using Coefficients = typename Optimizer::Coefficients;
+      const std::size_t tensor = info.tensors[piece.tensor];
+      const std::size_t begin = nth * info.layout.shard() + piece.shard_begin;
+      OwnedPiece<Coefficients, Optimizer::states> made;
+      made.weights = buffers.master.template as<float>() + begin;
+      made.gradient = gradient.template as<float>() + begin;
+      for (std::size_t k = 0; k != Optimizer::states; ++k) {
+        made.states[k] = buffers.states[k].template as<float>() + begin;
+      }
+      made.count = piece.count;
+      made.begin = piece.tensor_begin;
+      made.coefficients = reinterpret_cast<const Coefficients*>(live.coefficients) + tensor;
+      made.decision = &live.record->update;
+      made.present = live.present + tensor;
+      Optimizer::enqueue(stream.native(), made);
+    });
+  }
+  static void check_types(const Precision& types) {
+    if (types.accumulate == DataType::fp32 && types.moments == DataType::fp32 &&
+        types.gather == types.compute && (types.compute == DataType::fp32 || types.has_master())) {
+      return;
+    }
+    throw ContractError(
+        "zero::shard: an optimizer with a kernel of its own updates fp32 only, but the Precision "
+        "has other gradients, masters or moments; leave them fp32, and gather what computes");
+  }
   std::uint32_t ranges(std::size_t g) const {
     return static_cast<std::uint32_t>(parameters_.groups()[g].tensors.size());
   }

@@ -27,6 +27,10 @@ namespace zero::detail {
 ///        there, maybe while the host begins the next step with another schedule.
 template <class Optimizer>
 class HostWork {
+  static_assert(ElementOptimizer<Optimizer> || RangeOptimizer<Optimizer>,
+                "zero::shard: this optimizer has a kernel for CUDA devices only; give it `element` "
+                "too, or use a mesh of devices.");
+
  public:
   using Group = typename Buffers<Optimizer::states>::Group;
 
@@ -122,7 +126,7 @@ class HostWork {
         return whole.part(begin + piece.shard_begin, piece.count);
       };
       std::array<Array, Optimizer::states + 1> states;
-      for (std::size_t k = 0; k < Optimizer::states; ++k) {
+      for (std::size_t k = 0; k != Optimizer::states; ++k) {
         const StateLayout::Range range = info.states.range(piece, k);
         const std::size_t shard = nth * info.states.shard(info.layout, k);
         states[k] = buffers.states[k].part(shard + range.begin, range.count);

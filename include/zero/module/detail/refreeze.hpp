@@ -53,7 +53,7 @@ typename Engine::Kept kept(Engine& engine) {
 }
 template <class Engine>
 void clear_state(Engine& engine, const TensorInfo& tensor) {
-  for (std::size_t k = 0; k < Engine::states && !tensor.frozen; ++k) {
+  for (std::size_t k = 0; k != Engine::states && !tensor.frozen; ++k) {
     kept(engine).set_state(tensor, k, [](std::size_t) { return 0.0F; });
   }
 }
@@ -78,7 +78,7 @@ void move_state(Engine& from, Engine& to) {
     kept(to).set_weights(made, value);
     clear_state(to, made);
     if (old.frozen || made.frozen) continue;
-    for (std::size_t k = 0; k < Engine::states; ++k) {
+    for (std::size_t k = 0; k != Engine::states; ++k) {
       whole.resize(from.parameters().state_numbers(old, k));
       kept(from).read_state(old, k, whole);
       kept(to).set_state(made, k, value);

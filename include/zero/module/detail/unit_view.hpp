@@ -26,7 +26,8 @@ void with_kind(const Model& model, const ParameterTable& parameters, const Step&
   }
   throw ContractError("zero: unit '" + parameters.units()[step.subject].name +
                       "' was asked for tensors of a kind that it neither is nor reads" +
-                      (of.empty() ? "" : " in a unit called '" + std::string(of) + "'"));
+                      (of.empty() ? "" : " in a unit called '" + std::string(of) + "'") +
+                      "; declare it with .reads(\"the other unit\"), or ask for its own kind");
 }
 
 /// Where a tensor lies; null for one that a view leaves empty.
