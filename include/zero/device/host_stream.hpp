@@ -156,7 +156,7 @@ class HostStream {
       worker_ = std::thread([this] { queue_.work(); });
     } catch (const std::system_error& error) {
       throw DeviceError("HostDevice::make_stream: no thread for stream '" + this->name() +
-                        "': " + error.what());
+                        "': " + error.what() + "; use fewer ranks, or raise the limit of threads");
     }
   }
 

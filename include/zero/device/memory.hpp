@@ -40,7 +40,8 @@ class HostMemory {
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     if (alignment > memory_alignment) {
       throw ContractError("HostMemory::allocate: alignment is " + std::to_string(alignment) +
-                          " bytes, at most " + std::to_string(memory_alignment) + " are possible");
+                          " bytes, at most " + std::to_string(memory_alignment) +
+                          " are possible; ask for less");
     }
     void* pointer = ::operator new(bytes, std::align_val_t(memory_alignment), std::nothrow);
     if (pointer == nullptr) {
@@ -104,7 +105,8 @@ class Arena {
       : base_(static_cast<std::byte*>(base)), capacity_(base == nullptr ? unlimited : bytes) {
     if (reinterpret_cast<std::uintptr_t>(base) % memory_alignment != 0) {
       throw ContractError("Arena: the block must be aligned to " +
-                          std::to_string(memory_alignment) + " bytes");
+                          std::to_string(memory_alignment) +
+                          " bytes; pass what HostMemory or the plan's allocator gave");
     }
   }
 

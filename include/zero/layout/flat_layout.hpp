@@ -46,7 +46,8 @@ class FlatLayout {
       : ranks_(ranks), sizes_(tensor_sizes.begin(), tensor_sizes.end()) {
     if (ranks == 0 || alignment == 0) {
       throw ContractError("zero::FlatLayout: ranks and alignment must be at least 1, but are " +
-                          std::to_string(ranks) + " and " + std::to_string(alignment));
+                          std::to_string(ranks) + " and " + std::to_string(alignment) +
+                          "; pass both");
     }
     // Every number stays below 2^63, since what is added or rounded up is at most 2^58.
     bool fits = ranks <= max_elements && alignment <= max_elements / ranks;

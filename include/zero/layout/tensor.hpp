@@ -56,7 +56,7 @@ struct Shape {
     for (const Extent extent : extents) {
       if (extent.value < 0) {
         throw ContractError("zero::Shape: a dimension must lie in [0, 2^63), but dimension " +
-                            std::to_string(rank) + " does not");
+                            std::to_string(rank) + " does not; check what it is computed from");
       }
       dims[rank++] = extent.value;
       empty = empty || extent.value == 0;
@@ -65,7 +65,7 @@ struct Shape {
     for (int i = 0; i < rank && !empty; ++i) {
       if (room < dims[i]) {
         throw ContractError("zero::Shape: a tensor must have fewer than 2^63 elements, but " +
-                            std::to_string(rank) + " dimensions multiply to more");
+                            std::to_string(rank) + " dimensions multiply to more; split it");
       }
       room /= dims[i];
     }

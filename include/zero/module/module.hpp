@@ -89,7 +89,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
   template <class F>
   auto capture(F f, const StepOptions& options = {}) {
     using Device = typename Engine::Device;
-    static_assert(!Device::is_host, "zero: capture() needs a module on a CUDA device.");
+    static_assert(
+        !Device::is_host,
+        "zero: capture() needs a module on a CUDA device; shard it over an NcclCommunicator.");
     return typename Device::template Captured<Module>(*this, std::move(f), options);
   }
   /// Begins a forward pass that changes nothing; between training steps.

@@ -39,19 +39,23 @@ class ModelShape {
   }
 
   constexpr std::size_t add_unit() {
-    if (units_.size() + 1 >= nowhere) throw ShapeError("zero: a model has at most 65534 units");
+    if (units_.size() + 1 >= nowhere)
+      throw ShapeError("zero: a model has at most 65534 units; join some");
     units_.push_back(Unit{});
     return units_.size() - 1;
   }
   constexpr std::size_t add_group(std::size_t kind = 0) {
-    if (groups_.size() + 1 >= nowhere) throw ShapeError("zero: a model has at most 65534 groups");
-    if (kind >= nowhere) throw ShapeError("zero: a model has at most 65534 kinds of groups");
+    if (groups_.size() + 1 >= nowhere)
+      throw ShapeError("zero: a model has at most 65534 groups; join some");
+    if (kind >= nowhere)
+      throw ShapeError("zero: a model has at most 65534 kinds of groups; use fewer");
     groups_.push_back(Group{nowhere, 0, static_cast<Index>(kind)});
     return groups_.size() - 1;
   }
   /// Declares that `unit` reads `group`: its own weights, tied weights, a norm of the next block.
   constexpr ModelShape& reads(std::size_t unit, std::size_t group) {
-    if (unit >= units_.size()) throw ShapeError("zero: ModelShape::reads: no such unit");
+    if (unit >= units_.size())
+      throw ShapeError("zero: ModelShape::reads: the model has no such unit; add it before");
     Unit& u = units_[unit];
     Group& g = existing(group);
     for (const Index old : u) {
@@ -74,7 +78,8 @@ class ModelShape {
     return *this;
   }
   constexpr ModelShape& kind(std::size_t group, std::size_t kind) {
-    if (kind >= nowhere) throw ShapeError("zero: a model has at most 65534 kinds of groups");
+    if (kind >= nowhere)
+      throw ShapeError("zero: a model has at most 65534 kinds of groups; use fewer");
     existing(group).kind = static_cast<Index>(kind);
     return *this;
   }
@@ -86,7 +91,8 @@ class ModelShape {
 
  private:
   constexpr Group& existing(std::size_t group) {
-    if (group >= groups_.size()) throw ShapeError("zero: ModelShape: no such group");
+    if (group >= groups_.size())
+      throw ShapeError("zero: ModelShape: the model has no such group; add it before");
     return groups_[group];
   }
 

@@ -31,8 +31,9 @@ struct Program {
 /// Allocates: only if `program` never held as many computes.
 /// Errors:    ShapeError if an index needs more than 16 bits.
 constexpr void fill_training(Program& program, std::size_t units, std::size_t micro_steps) {
-  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units");
-  if (micro_steps >= nowhere) throw ShapeError("zero: a program has at most 65534 micro-steps");
+  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units; join some");
+  if (micro_steps >= nowhere)
+    throw ShapeError("zero: a program has at most 65534 micro-steps; begin more steps");
   program.micro_steps = micro_steps;
   program.updates = true;
   program.computes.clear();
@@ -58,7 +59,8 @@ constexpr void fill_training(Program& program, std::size_t units, std::size_t mi
 /// Source:  Chen et al., Training deep nets with sublinear memory cost, 2016, section 4.
 constexpr void fill_recomputing(Program& program, std::size_t units, std::size_t micro_steps,
                                 std::size_t segment) {
-  if (segment == 0) throw ShapeError("zero: a segment to recompute has at least one unit");
+  if (segment == 0)
+    throw ShapeError("zero: recomputing: a segment has no units; give it at least one");
   fill_training(program, units, micro_steps);  // checks the counts
   program.computes.clear();
   program.computes.reserve(3 * units * micro_steps);
@@ -76,7 +78,7 @@ constexpr void fill_recomputing(Program& program, std::size_t units, std::size_t
 }
 /// Makes `program` one forward pass that changes nothing.
 constexpr void fill_evaluation(Program& program, std::size_t units) {
-  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units");
+  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units; join some");
   program.micro_steps = 1;
   program.updates = false;
   program.computes.clear();

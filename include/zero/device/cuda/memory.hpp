@@ -22,7 +22,7 @@ inline void check_alignment(const char* source, std::size_t alignment) {
   if (alignment <= cuda_alignment) return;
   throw ContractError(std::string(source) + "::allocate: alignment is " +
                       std::to_string(alignment) + " bytes, at most " +
-                      std::to_string(cuda_alignment) + " are possible");
+                      std::to_string(cuda_alignment) + " are possible; ask for less");
 }
 
 /// "CudaMemory::allocate (cudaMalloc) of 4096 bytes, of which the device has 100 free".
