@@ -10,7 +10,7 @@ declare_cases 3
 lost=
 while IFS=: read -r page link; do
   [ -e "$(dirname "$page")/${link%%#*}" ] || lost+=" $page:$link"
-done < <(grep -HoE '\]\([^)#:]+[)#]' README.md docs/*.md | sed -E 's/\]\((.*)[)#]$/\1/')
+done < <(grep -HoE '\]\([^)#: &]+[)#]' README.md docs/*.md | sed -E 's/\]\((.*)[)#]$/\1/')
 if [ -z "$lost" ]; then pass; else fail "links lead nowhere:$lost"; fi
 
 lost=
