@@ -137,7 +137,7 @@ constexpr auto fields_of(const Config& config) {
     return Kind<T>::tensors(config);
   } else {
     static_assert(has_tensors,
-                  "zero: this unit kind has no `static constexpr auto tensors(const Config&)` for "
+                  "zero: this unit kind has no 'static constexpr auto tensors(const Config&)' for "
                   "the given configuration; declare its tensors there.");
     static_assert(!has_tensors,
                   "zero: tensors() of this unit kind must return zero::tensors(zero::tensor(name, "

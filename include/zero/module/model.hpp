@@ -23,7 +23,7 @@ inline constexpr bool same_kind<A, A> = true;
 template <template <class> class Kind, class Config>
 struct UnitList {
   static_assert(UnitKind<Kind, Config>,
-                "zero: a unit kind needs `static auto tensors(const Config&)` that returns "
+                "zero: a unit kind needs 'static auto tensors(const Config&)' that returns "
                 "zero::tensors(zero::tensor(name, &Kind::member, {shape}), ...).");
   std::string name;
   std::size_t count = 1;
