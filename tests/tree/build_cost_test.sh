@@ -44,7 +44,7 @@ include_percent() {
   [ -s "$work/errors" ] && cat "$work/errors" >&2
   echo $((100 * ours / theirs))
 }
-version() { "$1" --version | head -n 1; }
+version() { "$1" --version | sed "s/^[^ ]* //; q"; }  # less the name it was called by
 measure() { # NAME
   case $1 in
     proof_classes) instantiated "$work/proof.cpp" InstantiateClass ;;
