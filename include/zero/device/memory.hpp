@@ -37,6 +37,7 @@ concept Memory = requires(M& memory, void* pointer, std::size_t bytes, std::size
 /// The memory of the process, aligned to memory_alignment.
 class HostMemory {
  public:
+  /// Aligned memory of the host.
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     if (alignment > memory_alignment) {
       throw ContractError("HostMemory::allocate: alignment is " + std::to_string(alignment) +
@@ -51,6 +52,7 @@ class HostMemory {
     return pointer;
   }
 
+  /// Gives it back.
   void deallocate(void* pointer, std::size_t) noexcept {
     ::operator delete(pointer, std::align_val_t(memory_alignment));
   }
@@ -83,8 +85,9 @@ class Block {
 
 /// What the bytes of a rank are for.
 enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, slots, staging, control };
-inline constexpr std::size_t memory_kinds = 6;
+inline constexpr std::size_t memory_kinds = 6;  // how many kinds there are
 
+/// The name of a kind, as reports say it.
 constexpr const char* name_of(MemoryKind kind) {
   constexpr const char* names[] = {"weights", "gradients", "optimizer",
                                    "slots",   "staging",   "control"};
@@ -137,6 +140,7 @@ class Arena {
     return std::span<T>(data, count);
   }
 
+  /// Whether there is no memory, and only sizes are added up.
   bool only_counts() const { return base_ == nullptr; }
   /// Bytes of the block.
   std::size_t capacity() const { return capacity_; }

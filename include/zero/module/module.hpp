@@ -164,6 +164,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
     return predicted_bytes_sent(training(parameters().units().size(), micro_steps));
   }
+  /// The same for a program of the caller's.
   BytesSent predicted_bytes_sent(const Program& program) const {
     const Schedule made =
         make_schedule(engine_->schedules().stage(), parameters().shape(), program);
