@@ -4,5 +4,5 @@ s@^([^/]*[;,{]) *///?<? @\1  ///< @
 /^ *(friend |constexpr |explicit )*[^()]*(operator==|operator=|operator<=>)?\(.*\)( const| noexcept)* = (default|delete);/s@.*@@
 # It describes each of several members of one declaration.
 :next
-s@^(.*\*/ | *)((static |constexpr |inline )*[A-Za-z_][A-Za-z0-9_:]*(<[^<>]*>)?) ([a-z_0-9]+)( = [^,;(){}]*)?, ([a-z_0-9].*;  ///< (.*))$@\1\2 \5\6; /**< \8 */ \2 \7@
+s@^(.*\*/ | *)((static |constexpr |inline )*[A-Za-z_][A-Za-z0-9_:]*(<[^<>]*>)?) ([a-z_0-9]+)( = [^,;(){}]*|\{\})?, ([a-z_0-9].*;  ///< (.*))$@\1\2 \5\6; /**< \8 */ \2 \7@
 tnext

@@ -10,7 +10,7 @@
 
 namespace zero {
 
-/// Calls f.template operator()<T>() for the type that `type` names: float, bf16 or fp16.
+/// Calls `f.template operator()<T>()` for the type that `type` names: float, bf16 or fp16.
 template <class F>
 constexpr decltype(auto) with_type(DataType type, F f) {
   switch (type) {

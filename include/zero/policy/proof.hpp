@@ -13,9 +13,9 @@ namespace zero {
 /// What is wrong with a stage: its policies do not fit, or it breaks a rule on a model, of which
 /// this is the smallest. A compiler prints it with the error. No micro-steps stand for evaluation.
 struct Counterexample {
-  Misfit misfit = Misfit::none;
-  std::size_t units = 0, micro_steps = 0;
-  Finding finding{};
+  Misfit misfit = Misfit::none;            // how policies do not fit
+  std::size_t units = 0, micro_steps = 0;  // of the smallest model
+  Finding finding{};                       // the rule and the step
 };
 
 /// What the rules say of a stage on a chain of `Units` units.

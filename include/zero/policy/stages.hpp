@@ -13,10 +13,10 @@
 
 namespace zero {
 
-using Ddp = Stage<>;
-using Zero1 = Stage<ShardOptimizer<>>;
-using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;
-using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+using Ddp = Stage<>;                                  // nothing is sharded
+using Zero1 = Stage<ShardOptimizer<>>;                // the optimizer state is sharded
+using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;  // and gradients
+using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;  // and parameters
 
 namespace detail {
 template <class StageType>
@@ -30,7 +30,7 @@ struct Hybrid<Stage<Policies...>> {
 /// A stage within groups of ranks that hold replicas of each other.
 template <class StageType>
 using HybridOf = typename detail::Hybrid<StageType>::type;
-using Hybrid = HybridOf<Zero3>;
+using Hybrid = HybridOf<Zero3>;  // Zero3 within groups of ranks, which are replicas
 /// ZeRO-3 whose units are gathered within groups of ranks, and whose optimizer state is sharded
 /// over all ranks. Source:  Wang et al., ZeRO++, 2023, section 3.2 (hpZ).
 using Hpz = Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
