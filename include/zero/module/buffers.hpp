@@ -75,6 +75,7 @@ class SlotSizes {
     return fits(params, other.params) && fits(gradients, other.gradients) &&
            fits(staging, other.staging);
   }
+  /// Forgets all sizes.
   void clear() {
     params.assign(params.size(), 0);
     gradients.assign(gradients.size(), 0);
@@ -90,6 +91,7 @@ class SlotSizes {
 template <std::size_t States>
 class Buffers {
  public:
+  /// Where the buffers of a group begin.
   struct Group {
     Array params;    // the shard, in the type that is gathered, or the whole group as it computes
     Array gradient;  // the shard, if gradients are sharded
@@ -150,11 +152,13 @@ class Buffers {
     control_ = arena.take<std::byte>(MemoryKind::control, Control::bytes(control));
   }
 
+  /// Those of group g.
   const Group& group(std::size_t g) const { return groups_[g]; }
   /// A slot as the place where group g is whole.
   Array whole_params(std::size_t slot, std::size_t g) const {
     return {whole_[slot], parameters_.padded(g), types(g).compute};
   }
+  /// The gradient of group g in a slot.
   Array whole_gradient(std::size_t slot, std::size_t g) const {
     return {gradients_[slot], parameters_.padded(g), types(g).accumulate};
   }
@@ -164,7 +168,9 @@ class Buffers {
   }
   /// The live copy of Control.
   std::span<std::byte> control() const { return control_; }
+  /// Slots of whole parameters.
   std::size_t slots() const { return whole_.size(); }
+  /// Slots of whole gradients.
   std::size_t gradient_slots() const { return gradients_.size(); }
 
  private:

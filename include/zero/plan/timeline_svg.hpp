@@ -206,8 +206,8 @@ class Timeline {
 
 /// One execution as it is to be drawn; spans are [step of the schedule] in microseconds.
 struct TimelinePicture {
-  std::string_view title;
-  std::span<const Span> spans;
+  std::string_view title;       // above the picture
+  std::span<const Span> spans;  // by step
 };
 
 /// Writes executions of one schedule as an SVG picture, one above the other on the same scale:

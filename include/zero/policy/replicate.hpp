@@ -25,9 +25,9 @@ struct Replicate {
 /// calls a secondary partition (hpZ). Stands before the policies that it wraps, in place of
 /// Replicate. Source:  Wang et al., ZeRO++, 2023, section 3.2; Zhang et al., MiCS, 2022, section 3.
 struct ReplicateParams {
-  using shards = Nothing;  // it shards nothing by itself
-  static constexpr bool replicates = true,
-                        shards_replicas = true;  // each holds a part of the state
+  using shards = Nothing;                        // it shards nothing by itself
+  static constexpr bool replicates = true;       // there are replicas
+  static constexpr bool shards_replicas = true;  // each holds a part of the optimizer state
   /// Sums what was reduced over the replicas, each its part.
   static constexpr void after_backward(ScheduleBuilder& s, std::size_t unit) {
     s.reduce_replicas(unit);
