@@ -20,12 +20,12 @@ struct Block {
 #else
   zero::Tensor<T> weight;
 #endif
-#if WRONG == 1    // expect: zero: this unit kind has no `static constexpr auto tensors(
+#if WRONG == 1    // expect: zero: this unit kind has no 'static constexpr auto tensors(
 #elif WRONG == 2  // expect: zero: tensors() of this unit kind must return zero::tensors(
   static constexpr auto tensors(const Config& c) {
     return zero::tensor("weight", &Block::weight, {c.width});
   }
-#elif WRONG == 3  // expect: zero: this unit kind has no `static constexpr auto tensors(
+#elif WRONG == 3  // expect: zero: this unit kind has no 'static constexpr auto tensors(
   static constexpr auto tensors(const OtherConfig&) {
     return zero::tensors(zero::tensor("weight", &Block::weight, {1}));
   }

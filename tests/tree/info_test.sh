@@ -4,7 +4,7 @@
 # usage: info_test.sh PROGRAM
 source "$(dirname "$0")/cases.sh"
 program=$1
-declare_cases 3
+declare_cases 7
 says() { # SENTENCE COMMAND...
   local sentence=$1 output
   shift
@@ -15,5 +15,12 @@ says() { # SENTENCE COMMAND...
 }
 says "NCCL_DEBUG: INFO" env NCCL_DEBUG=INFO "$program"
 says '"rank":"1","size":"4"' env RANK=1 WORLD_SIZE=4 "$program" --json
+says '"OMPI_MCA_btl":"self"' env OMPI_MCA_btl=self UNRELATED_btl=2 "$program" --json
+says "ModuleOptions::time_limit: 30000 ms" "$program"
+says "CUDA driver, up to CUDA: " "$program"
+# What has nothing to do with it is not told to whom the output is sent.
+if UNRELATED_btl=2 "$program" | grep -q UNRELATED; then fail "a variable of others is shown"; else
+  pass
+fi
 says "contradict" env RANK=1 WORLD_SIZE=4 PMI_RANK=2 PMI_SIZE=4 "$program" --json
 finish

@@ -17,15 +17,18 @@ namespace zero {
 /// NaN and becomes quiet. To float: exact. `==` compares values (0 == -0, NaN != NaN); compare
 /// `bits` for bitwise equality. Default construction leaves it uninitialised, as for float.
 struct bf16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  // sign, exponent and fraction, as IEEE 754 orders them
 
   bf16() = default;
+  /// Rounds to nearest, ties to even.
   ZERO_HOST_DEVICE explicit constexpr bf16(float value)
       : bits(narrow(detail::bits_as<std::uint32_t>(value))) {}
+  /// Exact: every bf16 is a float.
   ZERO_HOST_DEVICE explicit constexpr operator float() const {
     return detail::bits_as<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 
+  /// The number with these bits.
   ZERO_HOST_DEVICE static constexpr bf16 from_bits(std::uint16_t bits) {
     bf16 result(0.0F);
     result.bits = bits;
@@ -49,11 +52,13 @@ struct bf16 {
 /// are rounded correctly and kept. The two cases of a conversion are chosen by a mask, since a
 /// compiler makes a branch, and no vectors, of a choice that involves an addition of floats.
 struct fp16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  // sign, exponent and fraction, as IEEE 754 orders them
 
   fp16() = default;
+  /// Rounds to nearest, ties to even.
   ZERO_HOST_DEVICE explicit constexpr fp16(float value)
       : bits(narrow(detail::bits_as<std::uint32_t>(value))) {}
+  /// Exact: every fp16 is a float.
   ZERO_HOST_DEVICE explicit constexpr operator float() const {
     const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
     const std::int32_t x = (bits & 0x7FFF) << 13;
@@ -67,6 +72,7 @@ struct fp16 {
     return detail::bits_as<float>(static_cast<std::uint32_t>(magnitude) | sign);
   }
 
+  /// The number with these bits.
   ZERO_HOST_DEVICE static constexpr fp16 from_bits(std::uint16_t bits) {
     fp16 result(0.0F);
     result.bits = bits;
@@ -110,6 +116,7 @@ concept RealElement = Element<T> && !std::same_as<T, std::uint64_t>;
 /// The Element types as a value, for headers of files and checks across ranks.
 enum class DataType : std::uint8_t { fp32, fp64, bf16, fp16, u64 };
 
+/// The DataType of an element type.
 template <Element T>
 inline constexpr DataType data_type = std::same_as<T, float>    ? DataType::fp32
                                       : std::same_as<T, double> ? DataType::fp64
@@ -129,6 +136,7 @@ ZERO_HOST_DEVICE constexpr std::size_t size_of(DataType type) {
   return 0;
 }
 
+/// The name of a type, such as "bf16".
 constexpr const char* name_of(DataType type) {
   switch (type) {
     case DataType::fp32: return "fp32";
@@ -142,7 +150,9 @@ constexpr const char* name_of(DataType type) {
 
 /// The element as a float: exact.
 ZERO_HOST_DEVICE constexpr float to_float(float value) { return value; }
+/// The same as a conversion, for code that is written once for all types.
 ZERO_HOST_DEVICE constexpr float to_float(bf16 value) { return static_cast<float>(value); }
+/// The same as a conversion, for code that is written once for all types.
 ZERO_HOST_DEVICE constexpr float to_float(fp16 value) { return static_cast<float>(value); }
 
 /// The float as an element, rounded to nearest, ties to even.

@@ -14,30 +14,35 @@ namespace zero {
 /// schedule position where these are known, and what to do.
 class Error : public std::runtime_error {
  public:
+  /// An error with this text.
   explicit Error(const std::string& what) : std::runtime_error(what) {}
 };
 
 /// The caller broke a documented condition: a wrong size, name, order or argument.
 class ContractError : public Error {
  public:
+  /// An error with this text.
   explicit ContractError(const std::string& what) : Error(what) {}
 };
 
 /// A gradient is not finite though the loss scale is as small as it may be.
 class OverflowError : public Error {
  public:
+  /// An error with this text.
   explicit OverflowError(const std::string& what) : Error(what) {}
 };
 
 /// Memory or a stream of a device failed.
 class DeviceError : public Error {
  public:
+  /// An error with this text.
   explicit DeviceError(const std::string& what) : Error(what) {}
 };
 
 /// A call of CUDA failed.
 class CudaError : public DeviceError {
  public:
+  /// An error with this text and this cudaError_t.
   CudaError(const std::string& what, int code) : DeviceError(what), code_(code) {}
   /// The cudaError_t.
   int code() const { return code_; }
@@ -49,6 +54,7 @@ class CudaError : public DeviceError {
 /// Ranks disagree, a rank is missing, or the transport failed.
 class CommunicatorError : public Error {
  public:
+  /// An error with this text.
   explicit CommunicatorError(const std::string& what) : Error(what) {}
 };
 
@@ -56,6 +62,7 @@ class CommunicatorError : public Error {
 /// cause, so that this is a kind of CommunicatorError.
 class TimeoutError : public CommunicatorError {
  public:
+  /// An error with this text.
   explicit TimeoutError(const std::string& what) : CommunicatorError(what) {}
 };
 
@@ -63,6 +70,7 @@ class TimeoutError : public CommunicatorError {
 /// of something else.
 class CheckpointError : public Error {
  public:
+  /// An error with this text.
   explicit CheckpointError(const std::string& what) : Error(what) {}
 };
 

@@ -5,8 +5,9 @@
 
 namespace zero {
 
+/// Of this library; while it is 0, a minor version may change names.
 inline constexpr int version_major = 0;
-inline constexpr int version_minor = 1;
-inline constexpr int version_patch = 0;
+inline constexpr int version_minor = 1;  // of this library
+inline constexpr int version_patch = 0;  // of this library
 
 }  // namespace zero

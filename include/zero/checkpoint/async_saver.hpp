@@ -48,6 +48,7 @@ class AsyncSaver {
       } catch (...) { error_ = std::current_exception(); }
     });
   }
+  /// The same of all that a module holds.
   template <HoldsState M>
   void save(M& module, const std::string& path, const SaveOptions& options = {}) {
     save(module.held_state(), path, options);

@@ -33,10 +33,15 @@ class Files {
   virtual int create(const std::string& path) = 0;
   /// A file to read: not a link, directory, device or pipe.
   virtual int open(const std::string& path) = 0;
+  /// Bytes of an open file.
   virtual std::int64_t size(int file) = 0;
+  /// Appends; how many bytes were written.
   virtual std::int64_t write(int file, const void* data, std::size_t bytes) = 0;
+  /// How many bytes were read from `offset` on.
   virtual std::int64_t read(int file, void* data, std::size_t bytes, std::uint64_t offset) = 0;
+  /// Makes what was written durable.
   virtual int sync(int file) = 0;
+  /// Ends the use of a file.
   virtual int close(int file) = 0;
 
   // For optimizer state that is offloaded; a file system that is for checkpoints alone has neither.
@@ -54,6 +59,7 @@ class Files {
     return -ENOSYS;
   }
 
+  /// Makes it where it is not there.
   virtual int make_directory(const std::string& path) = 0;
   /// Makes the entries of a directory durable: what was created, renamed and removed in it.
   virtual int sync_directory(const std::string& path) = 0;
@@ -61,7 +67,9 @@ class Files {
   virtual int rename(const std::string& from, const std::string& to) = 0;
   /// Each gets the name of the other, at one instant.
   virtual int exchange(const std::string& a, const std::string& b) = 0;
+  /// Removes a file.
   virtual int remove(const std::string& file) = 0;
+  /// Removes an empty directory.
   virtual int remove_directory(const std::string& path) = 0;
   /// Appends the names in a directory, in any order, without . and ..
   virtual int list(const std::string& path, std::vector<std::string>& names) = 0;
@@ -88,6 +96,7 @@ class DiskFiles final : public Files {
     ::close(file);
     return error;
   }
+  /// As above.
   std::int64_t size(int file) override {
     struct stat status {};
     return ::fstat(file, &status) != 0 ? -errno : status.st_size;
@@ -102,6 +111,7 @@ class DiskFiles final : public Files {
     set_direct(file, false);  // the file system does not do that, or not here
     return checked(::write(file, data, bytes));
   }
+  /// As above.
   std::int64_t read(int file, void* data, std::size_t bytes, std::uint64_t offset) override {
     // Has the disk go on with what comes next while this is looked at.
     if (bytes >= std::size_t{1} << 20) {
@@ -130,9 +140,12 @@ class DiskFiles final : public Files {
     return indirectly_if_need_be(
         file, [&] { return checked(::pwrite(file, data, bytes, static_cast<off_t>(offset))); });
   }
+  /// As above.
   int sync(int file) override { return checked(::fsync(file)); }
+  /// As above.
   int close(int file) override { return checked(::close(file)); }
 
+  /// As above.
   int make_directory(const std::string& path) override {
     return checked(::mkdir(path.c_str(), 0777));
   }
@@ -149,7 +162,9 @@ class DiskFiles final : public Files {
   int exchange(const std::string& a, const std::string& b) override {
     return checked(::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE));
   }
+  /// As above.
   int remove(const std::string& file) override { return checked(::unlink(file.c_str())); }
+  /// As above.
   int remove_directory(const std::string& path) override { return checked(::rmdir(path.c_str())); }
   int list(const std::string& path, std::vector<std::string>& names) override {
     DIR* const directory = ::opendir(path.c_str());

@@ -18,35 +18,36 @@ namespace zero {
 /// Elements of a tensor that lie in this rank's memory without a gap.
 struct HeldRange {
   std::uint64_t begin = 0, count = 0;  // within the tensor
-  void* data = nullptr;
+  void* data = nullptr;                // the first of its elements
 };
 
 /// One number for each element of a tensor: its weights, or a state of the optimizer.
 struct HeldPart {
-  std::string name;  // "weight", "state.0", ...
-  DataType type = DataType::fp32;
+  std::string name;                 // "weight", "state.0", ...
+  DataType type = DataType::fp32;   // of each element
   std::vector<HeldRange> ranges{};  // what this rank holds
-  /// How many ranks hold these same elements, and which of them this one is. Together they write
-  /// them once.
-  std::size_t holders = 1, holder = 0;
+  /// How many ranks hold these same elements, which together they write once.
+  std::size_t holders = 1;
+  std::size_t holder = 0;  // which of them this one is
   /// Weights that compute, made by rounding from the master weights that `ranges` are.
   DataType copy_type = DataType::fp32;
-  std::vector<HeldRange> copies{};
+  std::vector<HeldRange> copies{};  // where those are
 };
 
+/// What a rank holds of one tensor.
 struct HeldTensor {
-  std::string name;
-  Shape shape;
-  std::int64_t counter = 0;  // how often it was updated
-  std::vector<HeldPart> parts{};
+  std::string name;               // the key in the checkpoint
+  Shape shape;                    // of the whole tensor
+  std::int64_t counter = 0;       // how often it was updated
+  std::vector<HeldPart> parts{};  // weights, and each state of the optimizer
 };
 
 /// What one rank holds between two steps. All ranks list the same tensors and parts, and the ranges
 /// of all of them cover each tensor; padding is in none.
 struct HeldState {
-  std::vector<HeldTensor> tensors{};
-  std::int64_t step = 0;  // training steps that were applied
-  std::map<std::string, double> scalars{};
+  std::vector<HeldTensor> tensors{};        // in the same order on all ranks
+  std::int64_t step = 0;                    // training steps that were applied
+  std::map<std::string, double> scalars{};  // numbers that are the same on all ranks
 };
 
 /// What zero::save and zero::load need of a module.

@@ -20,6 +20,7 @@
 
 namespace zero {
 
+/// What a caller may choose of an import.
 struct ImportOptions {
   /// The type that all weights get; nothing: each keeps its own.
   std::optional<DataType> type{};
@@ -30,6 +31,7 @@ struct ImportOptions {
   /// How the checkpoint is saved; its files are also those that are read.
   SaveOptions save{};
 };
+/// What an import did.
 struct ImportReport {
   std::string path{};                   // of the checkpoint
   std::vector<std::string> left_out{};  // names of tensors

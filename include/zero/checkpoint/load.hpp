@@ -26,6 +26,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a load.
 struct LoadOptions {
   /// Leaves the optimizer's state, counters, step and scalars as they are.
   bool weights_only = false;
@@ -37,12 +38,13 @@ struct LoadOptions {
   Files* files = nullptr;
 };
 
+/// What a load did.
 struct LoadReport {
-  std::string path;       // of the checkpoint itself
-  std::int64_t step = 0;  // at which it was saved
-  std::map<std::string, std::string> user{};
-  std::vector<std::string> missing{};     // is here, but not in the checkpoint
-  std::vector<std::string> unexpected{};  // the reverse
+  std::string path;                           // of the checkpoint itself
+  std::int64_t step = 0;                      // at which it was saved
+  std::map<std::string, std::string> user{};  // what save() was given
+  std::vector<std::string> missing{};         // is here, but not in the checkpoint
+  std::vector<std::string> unexpected{};      // the reverse
   /// Bytes of tensors and headers that this rank needed. Each was read twice: to check it, and to
   /// take it.
   std::uint64_t bytes_read = 0;

@@ -30,6 +30,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a load.
 struct LoadWeightsOptions {
   /// What a tensor of the module is called in the files; empty text: it is not there. None: as in
   /// the module. Several tensors may be called alike.

@@ -23,49 +23,56 @@ namespace zero {
 /// The contents of manifest.json. It names tensors and their elements, and knows nothing of ranks,
 /// padding and stage.
 struct Manifest {
-  static constexpr std::uint64_t version = 1;
-  static constexpr const char* file_name = "manifest.json";
-  static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;  // of its text
-  static constexpr std::uint64_t least_chunk = 64, largest_chunk = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t version = 1;                // of the format
+  static constexpr const char* file_name = "manifest.json";  // in the directory of a checkpoint
+  static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;     // of its text
+  static constexpr std::uint64_t least_chunk = 64;                        // of chunk_bytes
+  static constexpr std::uint64_t largest_chunk = std::uint64_t{1} << 30;  // of chunk_bytes
 
   /// So that no element lies in two chunks.
   static constexpr bool is_chunk(std::uint64_t bytes) {
     return bytes >= least_chunk && bytes <= largest_chunk && (bytes & (bytes - 1)) == 0;
   }
 
+  /// Weights, or a state of the optimizer.
   struct Part {
-    std::string name;  // "weight", "state.0", ...
-    DataType type = DataType::fp32;
+    std::string name;                // "weight", "state.0", ...
+    DataType type = DataType::fp32;  // of each element
   };
+  /// A tensor of the model.
   struct Tensor {
-    std::string name;
-    Shape shape;
-    std::int64_t counter = 0;
-    std::vector<Part> parts{};
+    std::string name;           // its key
+    Shape shape;                // of the whole tensor
+    std::int64_t counter = 0;   // how often it was updated
+    std::vector<Part> parts{};  // what is kept of it
   };
   /// Elements of one part of a tensor that lie in a file without a gap.
   struct Piece {
-    std::size_t tensor = 0, part = 0;  // index in tensors, and in their parts
-    std::uint64_t begin = 0, count = 0;
+    std::size_t tensor = 0, part = 0;      // index in tensors, and in their parts
+    std::uint64_t begin = 0, count = 0;    // the elements of the tensor that lie here
     std::vector<detail::Digest> chunks{};  // of each chunk_bytes of the piece; the last is shorter
   };
+  /// A safetensors file.
   struct File {
-    std::string name;
-    std::uint64_t header_bytes = 0;
-    detail::Digest header{};      // of those
-    detail::Digest digest{};      // of the whole file
-    std::vector<Piece> pieces{};  // in the order in which they lie behind the header
+    std::string name;                // in the directory
+    std::uint64_t header_bytes = 0;  // of its header, with the length in front
+    detail::Digest header{};         // of those
+    detail::Digest digest{};         // of the whole file
+    std::vector<Piece> pieces{};     // in the order in which they lie behind the header
   };
 
-  std::int64_t step = 0;
-  std::uint64_t chunk_bytes = std::uint64_t{1} << 22;
-  std::map<std::string, double> scalars{};
-  std::map<std::string, std::string> user{};
-  std::vector<Tensor> tensors{};
-  std::vector<File> files{};
+  std::int64_t step = 0;                               // how many steps were applied
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 22;  // of what one digest covers
+  std::map<std::string, double> scalars{};    // numbers of the training, such as the loss scale
+  std::map<std::string, std::string> user{};  // what save() was given
+  std::vector<Tensor> tensors{};              // all of the model
+  std::vector<File> files{};                  // all of the checkpoint
 
+  /// The part that a piece is of.
   const Part& part(const Piece& piece) const { return tensors[piece.tensor].parts[piece.part]; }
+  /// Bytes of a piece.
   std::uint64_t bytes(const Piece& piece) const { return piece.count * size_of(part(piece).type); }
+  /// Bytes of a file.
   std::uint64_t bytes(const File& file) const {
     std::uint64_t sum = file.header_bytes;
     for (const Piece& piece : file.pieces) sum += bytes(piece);
@@ -80,6 +87,7 @@ struct Manifest {
     return name + '[' + std::to_string(piece.begin) + ':' +
            std::to_string(piece.begin + piece.count) + ']';
   }
+  /// The shape of a piece in its file.
   std::vector<std::uint64_t> entry_shape(const Piece& piece) const {
     const Shape& shape = tensors[piece.tensor].shape;
     if (piece.count != shape.elements()) return {piece.count};

@@ -23,6 +23,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a merge.
 struct MergeOptions {
   /// The type that all weights get; nothing: each keeps its own.
   std::optional<DataType> type{};

@@ -29,21 +29,21 @@ static_assert(std::endian::native == std::endian::little,
 
 /// One tensor of a safetensors file.
 struct StoredTensor {
-  std::string name;
-  std::string_view type;  // one of stored_types
-  std::vector<std::uint64_t> shape{};
-  std::uint64_t begin = 0;  // in the data that follow the header
-  std::uint64_t bytes = 0;
+  std::string name;                    // as the file has it
+  std::string_view type;               // one of stored_types
+  std::vector<std::uint64_t> shape{};  // any number of dimensions
+  std::uint64_t begin = 0;             // in the data that follow the header
+  std::uint64_t bytes = 0;             // how many it has
 };
 
 /// What a safetensors file says about itself.
 struct SafetensorsHeader {
-  static constexpr std::uint64_t length_bytes = 8;
+  static constexpr std::uint64_t length_bytes = 8;          // in front of the header
   static constexpr std::uint64_t most_bytes = 100'000'000;  // of the text; as other readers have it
 
-  std::vector<StoredTensor> tensors;  // in the order in which they lie in the file
-  std::map<std::string, std::string> metadata;
-  std::uint64_t data_begin = 0;  // in the file
+  std::vector<StoredTensor> tensors;            // in the order in which they lie in the file
+  std::map<std::string, std::string> metadata;  // text by key
+  std::uint64_t data_begin = 0;                 // in the file
 };
 
 /// Bytes of the header's text, from the first eight bytes of a file of `file_bytes`.

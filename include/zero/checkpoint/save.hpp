@@ -24,6 +24,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a save.
 struct SaveOptions {
   /// What the checkpoint is called; empty: step-N after N applied steps. One of that name is
   /// replaced.

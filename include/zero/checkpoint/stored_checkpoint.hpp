@@ -34,7 +34,9 @@ class StoredCheckpoint {
                                       "file '" + file + "'");
   }
 
+  /// What is in it.
   const Manifest& manifest() const { return manifest_; }
+  /// Its directory.
   const std::string& path() const { return path_; }
 
   /// Reads every byte and compares it with its digest.
@@ -66,6 +68,7 @@ class StoredCheckpoint {
     plan.verify();
     plan.take();
   }
+  /// By which it is read.
   Files& files() const { return files_; }
 
  private:

@@ -14,9 +14,10 @@ namespace zero {
 
 /// What a safetensors file calls a type, and the bytes of one element.
 struct StoredType {
-  std::string_view name;
-  std::size_t bytes;
+  std::string_view name;  // as safetensors calls it
+  std::size_t bytes;      // of an element
 };
+/// All that safetensors knows.
 inline constexpr StoredType stored_types[] = {
     {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
     {"U16", 2},  {"I16", 2}, {"F16", 2}, {"BF16", 2},    {"U32", 4},
@@ -29,6 +30,7 @@ constexpr std::size_t bytes_of_stored(std::string_view name) {
   }
   return 0;
 }
+/// As safetensors calls it.
 constexpr std::string_view stored_name(DataType type) {
   switch (type) {
     case DataType::fp32: return "F32";
@@ -51,6 +53,7 @@ constexpr std::optional<DataType> data_type_of(std::string_view stored) {
 /// What becomes of numbers of one type in another.
 enum class Conversion { same, exact, rounds, none };
 
+/// Whether elements can be converted, and whether that loses bits.
 constexpr Conversion conversion(DataType from, DataType to) {
   if (from == to) return Conversion::same;
   if (from == DataType::u64 || to == DataType::u64) return Conversion::none;

@@ -29,13 +29,16 @@ namespace zero {
 /// What the headers of such files say, checked; and the numbers, when they are asked for.
 class WeightFiles {
  public:
-  static constexpr const char* one_file = "model.safetensors";
+  static constexpr const char* one_file = "model.safetensors";  // the name of a model in one file
+  /// The name of the index of several.
   static constexpr const char* index_file = "model.safetensors.index.json";
+  /// What is larger is refused.
   static constexpr std::uint64_t most_index_bytes = std::uint64_t{1} << 28;
 
+  /// A tensor, and in which file it is.
   struct Tensor {
-    StoredTensor stored;
-    std::size_t file = 0;
+    StoredTensor stored;   // as its file says it
+    std::size_t file = 0;  // a number of a file
   };
 
   /// `path` is a safetensors file, or a folder with model.safetensors or with the index of several
@@ -89,6 +92,7 @@ class WeightFiles {
       add(std::move(file));
     });
   }
+  /// The headers, so that ranks can compare them.
   std::string text() const {
     detail::JsonText json;
     json.array([&] {
@@ -102,8 +106,11 @@ class WeightFiles {
     return json.take();
   }
 
+  /// Where they are.
   const std::string& directory() const { return directory_; }
+  /// Of all files.
   const std::vector<Tensor>& tensors() const { return tensors_; }
+  /// The path of a tensor's file.
   std::string file_of(const Tensor& tensor) const { return in(all_[tensor.file].name); }
 
   /// Reads bytes [begin, begin + bytes) of a tensor.

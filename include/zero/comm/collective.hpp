@@ -9,6 +9,7 @@
 
 namespace zero {
 
+/// What ranks do together.
 enum class Collective : std::uint8_t {
   all_gather,
   reduce_scatter,
@@ -18,6 +19,7 @@ enum class Collective : std::uint8_t {
   split
 };
 
+/// The name of a collective, as errors say it.
 constexpr const char* name_of(Collective collective) {
   constexpr const char* names[] = {"all_gather", "reduce_scatter", "all_reduce",
                                    "broadcast",  "barrier",        "split"};
@@ -33,24 +35,26 @@ enum class Accumulate : std::uint8_t { no, yes };
 /// no special case.
 enum class Reduction : std::uint8_t { sum, average };
 
+/// Stands for a position or a micro-step that is not known.
 inline constexpr std::uint32_t no_position = 0xFFFFFFFF;
 
 /// Who asks for a collective: named in every error; unit and position are compared across ranks.
 /// The text must live until the collective is done.
 struct Label {
   const char* operation = nullptr;  ///< the caller's own word, if it differs from the collective's
-  std::string_view unit = {};
-  std::uint32_t position = no_position;  ///< in the schedule
-  std::uint32_t micro_step = no_position;
+  std::string_view unit = {};       // the unit that it is for
+  std::uint32_t position = no_position;    ///< in the schedule
+  std::uint32_t micro_step = no_position;  // in which micro-step
 };
 
 /// Bytes that this rank sent to other ranks, counted where they are copied.
 struct Traffic {
-  std::uint64_t all_gather = 0;
-  std::uint64_t reduce_scatter = 0;
-  std::uint64_t all_reduce = 0;
-  std::uint64_t broadcast = 0;
+  std::uint64_t all_gather = 0;      // by all_gather
+  std::uint64_t reduce_scatter = 0;  // by reduce_scatter
+  std::uint64_t all_reduce = 0;      // by all_reduce
+  std::uint64_t broadcast = 0;       // by broadcast
 
+  /// By all of them.
   constexpr std::uint64_t total() const {
     return all_gather + reduce_scatter + all_reduce + broadcast;
   }

@@ -19,7 +19,7 @@ namespace zero {
 /// part of the model. Together they form a grid.
 template <Communicator Comm>
 struct Mesh {
-  Comm world;
+  Comm world;                // all ranks
   Comm shard;                ///< the ranks of this replica
   Comm replicate;            ///< the ranks of the other replicas that hold the same shard
   std::vector<Comm> axes{};  ///< along each further axis; the norm and each decision span them

@@ -14,7 +14,7 @@ namespace zero {
 /// One rank: the same code as for many, hence the same factors, checks and errors.
 class SelfCommunicator : public detail::SharedMemory {
  public:
-  using Stream = HostStream;
+  using Stream = HostStream;  // on which collectives may be enqueued
 
   SelfCommunicator()
       : SharedMemory(std::make_shared<detail::Member>(
@@ -22,6 +22,7 @@ class SelfCommunicator : public detail::SharedMemory {
                 std::make_shared<detail::World>(1, std::chrono::seconds(30)), 1),
             0, 0)) {}
 
+  /// Itself: there is nobody else.
   SelfCommunicator split(int color, int key) const {
     return SelfCommunicator(split_member(color, key));
   }

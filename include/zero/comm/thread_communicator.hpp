@@ -14,6 +14,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a communicator over threads.
 struct ThreadOptions {
   /// How long a collective waits for its peers before it fails on all ranks.
   std::chrono::milliseconds time_limit = std::chrono::seconds(30);
@@ -26,7 +27,7 @@ struct ThreadOptions {
 /// issues its collectives; any thread may abort.
 class ThreadCommunicator : public detail::SharedMemory {
  public:
-  using Stream = HostStream;
+  using Stream = HostStream;  // on which collectives may be enqueued
 
   /// All ranks of a new group, by rank.
   ///

@@ -31,8 +31,9 @@ enum class StreamMode : std::uint8_t {
   shuffled       // the caller when it waits, in a random legal order: finds missing waits
 };
 
+/// What a caller may choose of the streams of the host.
 struct HostDeviceOptions {
-  StreamMode mode = StreamMode::inline_run;
+  StreamMode mode = StreamMode::inline_run;  // who runs the work, and when
   std::uint64_t seed = 0;  // of StreamMode::shuffled: the same seed gives the same order
   /// Of an operation that is polled. Streams that wait for it have a quarter more (at least 500 ms)
   /// and the host, also for a task that does not return, a half (at least 1 s), both counted
@@ -83,6 +84,7 @@ class HostStream {
     run_here({&detail::task_type<Callable>, &copy, label});
   }
 
+  /// Adds work to the end of the queue.
   template <class F>
   void enqueue(F&& callable) {
     enqueue("task", std::forward<F>(callable));
@@ -118,7 +120,9 @@ class HostStream {
   /// Throws the first exception of a task so far, and keeps it. Does not wait.
   void check() const { queue_.state()->rethrow(false); }
 
+  /// As errors say it.
   const std::string& name() const { return queue_.state()->name; }
+  /// Who runs the work, and when.
   StreamMode mode() const { return mode_; }
 
  private:
@@ -156,7 +160,7 @@ class HostStream {
       worker_ = std::thread([this] { queue_.work(); });
     } catch (const std::system_error& error) {
       throw DeviceError("HostDevice::make_stream: no thread for stream '" + this->name() +
-                        "': " + error.what());
+                        "': " + error.what() + "; use fewer ranks, or raise the limit of threads");
     }
   }
 
@@ -192,10 +196,11 @@ class HostStream {
 /// without running, and who waits for it on another device gets a DeviceError.
 class HostDevice {
  public:
-  using Stream = HostStream;
-  using Event = HostEvent;
-  using Memory = HostMemory;
+  using Stream = HostStream;  // a queue of work
+  using Event = HostEvent;    // a point in a queue
+  using Memory = HostMemory;  // of the host
 
+  /// A device without streams so far.
   explicit HostDevice(HostDeviceOptions options = {}) : options_(options), shuffler_(options.seed) {
     if (options.queue_capacity == 0 || options.time_limit.count() <= 0) {
       throw ContractError(
@@ -225,6 +230,7 @@ class HostDevice {
   /// errors are forgotten.
   void synchronize() { detail::synchronize_all(streams_); }
 
+  /// What it was made with.
   const HostDeviceOptions& options() const { return options_; }
 
  private:

@@ -37,10 +37,12 @@ concept Memory = requires(M& memory, void* pointer, std::size_t bytes, std::size
 /// The memory of the process, aligned to memory_alignment.
 class HostMemory {
  public:
+  /// Aligned memory of the host.
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     if (alignment > memory_alignment) {
       throw ContractError("HostMemory::allocate: alignment is " + std::to_string(alignment) +
-                          " bytes, at most " + std::to_string(memory_alignment) + " are possible");
+                          " bytes, at most " + std::to_string(memory_alignment) +
+                          " are possible; ask for less");
     }
     void* pointer = ::operator new(bytes, std::align_val_t(memory_alignment), std::nothrow);
     if (pointer == nullptr) {
@@ -50,6 +52,7 @@ class HostMemory {
     return pointer;
   }
 
+  /// Gives it back.
   void deallocate(void* pointer, std::size_t) noexcept {
     ::operator delete(pointer, std::align_val_t(memory_alignment));
   }
@@ -82,8 +85,9 @@ class Block {
 
 /// What the bytes of a rank are for.
 enum class MemoryKind : std::uint8_t { weights, gradients, optimizer, slots, staging, control };
-inline constexpr std::size_t memory_kinds = 6;
+inline constexpr std::size_t memory_kinds = 6;  // how many kinds there are
 
+/// The name of a kind, as reports say it.
 constexpr const char* name_of(MemoryKind kind) {
   constexpr const char* names[] = {"weights", "gradients", "optimizer",
                                    "slots",   "staging",   "control"};
@@ -104,7 +108,8 @@ class Arena {
       : base_(static_cast<std::byte*>(base)), capacity_(base == nullptr ? unlimited : bytes) {
     if (reinterpret_cast<std::uintptr_t>(base) % memory_alignment != 0) {
       throw ContractError("Arena: the block must be aligned to " +
-                          std::to_string(memory_alignment) + " bytes");
+                          std::to_string(memory_alignment) +
+                          " bytes; pass what HostMemory or the plan's allocator gave");
     }
   }
 
@@ -135,6 +140,7 @@ class Arena {
     return std::span<T>(data, count);
   }
 
+  /// Whether there is no memory, and only sizes are added up.
   bool only_counts() const { return base_ == nullptr; }
   /// Bytes of the block.
   std::size_t capacity() const { return capacity_; }

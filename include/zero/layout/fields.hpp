@@ -30,9 +30,11 @@ inline constexpr TensorOption frozen = TensorOption::frozen;
 /// under tensor parallelism: only the first of them counts it in the norm of the gradient.
 inline constexpr TensorOption replicated = TensorOption::replicated;
 
+/// Both options.
 constexpr TensorOption operator|(TensorOption a, TensorOption b) {
   return static_cast<TensorOption>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
+/// Whether `option` is among `options`.
 constexpr bool has(TensorOption options, TensorOption option) {
   return (static_cast<unsigned>(options) & static_cast<unsigned>(option)) != 0;
 }
@@ -40,11 +42,11 @@ constexpr bool has(TensorOption options, TensorOption option) {
 /// One tensor of a unit kind: `member` of `Kind` is its view.
 template <class Kind, class Member>
 struct Field {
-  using Pointer = Member Kind::*;
-  std::string_view name;
-  Pointer member;
-  Shape shape;
-  TensorOption options;
+  using Pointer = Member Kind::*;  // to a member of the kind
+  std::string_view name;           // within its unit
+  Pointer member;                  // where the view has it
+  Shape shape;                     // of the whole tensor
+  TensorOption options;            // joined by |
 };
 
 /// Declares one tensor. `name` must outlive the program's use of the kind: give it a literal.
@@ -58,8 +60,9 @@ constexpr Field<Kind, Member> tensor(std::string_view name, Member Kind::*member
 /// The tensors of a unit kind, in the order of declaration. Nothing is allocated.
 template <class... Fields>
 struct FieldList {
-  std::tuple<Fields...> fields;
+  std::tuple<Fields...> fields;  // as zero::tensors was given them
 
+  /// How many tensors.
   static constexpr std::size_t size() { return sizeof...(Fields); }
   /// Calls f(field) for each field, in order.
   template <class F>
@@ -137,7 +140,7 @@ constexpr auto fields_of(const Config& config) {
     return Kind<T>::tensors(config);
   } else {
     static_assert(has_tensors,
-                  "zero: this unit kind has no `static constexpr auto tensors(const Config&)` for "
+                  "zero: this unit kind has no 'static constexpr auto tensors(const Config&)' for "
                   "the given configuration; declare its tensors there.");
     static_assert(!has_tensors,
                   "zero: tensors() of this unit kind must return zero::tensors(zero::tensor(name, "
@@ -150,11 +153,11 @@ constexpr auto fields_of(const Config& config) {
 
 /// What a field says, without its member: for tables of tensors.
 struct TensorSpec {
-  std::string name;
-  Shape shape;
-  bool decay = true;
-  bool frozen = false;
-  bool replicated = false;
+  std::string name;                    // within its unit
+  Shape shape;                         // of the whole tensor
+  bool decay = true;                   // whether weight decay applies
+  bool frozen = false;                 // whether it has no gradient
+  bool replicated = false;             // whether ranks of further axes hold the same
   std::optional<DataType> own_type{};  // of a tensor that keeps its type whatever T is
 };
 

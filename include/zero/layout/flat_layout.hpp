@@ -41,12 +41,14 @@ class FlatLayout {
   /// Small enough that sizes in bytes fit 64 bits as well.
   static constexpr std::size_t max_elements = std::size_t{1} << 58;
 
+  /// Lays tensors of these sizes one after another over the ranks.
   constexpr FlatLayout(std::span<const std::size_t> tensor_sizes, std::size_t ranks,
                        std::size_t alignment, Cut cut = Cut::anywhere)
       : ranks_(ranks), sizes_(tensor_sizes.begin(), tensor_sizes.end()) {
     if (ranks == 0 || alignment == 0) {
       throw ContractError("zero::FlatLayout: ranks and alignment must be at least 1, but are " +
-                          std::to_string(ranks) + " and " + std::to_string(alignment));
+                          std::to_string(ranks) + " and " + std::to_string(alignment) +
+                          "; pass both");
     }
     // Every number stays below 2^63, since what is added or rounded up is at most 2^58.
     bool fits = ranks <= max_elements && alignment <= max_elements / ranks;
@@ -72,8 +74,11 @@ class FlatLayout {
     }
   }
 
+  /// Over how many it is laid.
   constexpr std::size_t ranks() const { return ranks_; }
+  /// How many there are.
   constexpr std::size_t tensors() const { return sizes_.size(); }
+  /// Elements of a tensor.
   constexpr std::size_t tensor_size(std::size_t tensor) const { return sizes_[tensor]; }
   /// Where the tensor begins in the whole.
   constexpr std::size_t tensor_offset(std::size_t tensor) const { return offsets_[tensor]; }
@@ -87,8 +92,10 @@ class FlatLayout {
   /// The pieces of one rank's shard, in order: a range that is computed while it is walked.
   class Pieces {
    public:
+    /// Goes from piece to piece.
     class Iterator {
      public:
+      /// From the piece at `begin` to the end of the rank's part.
       constexpr Iterator(const FlatLayout& layout, std::size_t begin, std::size_t end)
           : layout_(&layout), begin_(begin), end_(end) {
         // Of the tensors that begin before the shard only the last can reach into it.
@@ -98,15 +105,18 @@ class FlatLayout {
         if (tensor_ > 0) --tensor_;
         skip_empty();
       }
+      /// The piece that it is at.
       constexpr Piece operator*() const {
         const std::size_t from = first(), offset = layout_->offsets_[tensor_];
         return {tensor_, from - offset, from - begin_, last() - from};
       }
+      /// Goes to the next piece.
       constexpr Iterator& operator++() {
         ++tensor_;
         skip_empty();
         return *this;
       }
+      /// Whether there are no more pieces.
       constexpr bool operator==(std::default_sentinel_t) const {
         return tensor_ == layout_->tensors() || layout_->offsets_[tensor_] >= end_;
       }
@@ -123,10 +133,13 @@ class FlatLayout {
       std::size_t begin_, end_, tensor_;
     };
 
+    /// The pieces of one rank.
     constexpr Pieces(const FlatLayout& layout, std::size_t rank) : layout_(&layout), rank_(rank) {}
+    /// The first piece.
     constexpr Iterator begin() const {
       return {*layout_, rank_ * layout_->shard(), (rank_ + 1) * layout_->shard()};
     }
+    /// Behind the last.
     constexpr std::default_sentinel_t end() const { return {}; }
 
    private:

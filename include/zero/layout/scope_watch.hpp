@@ -16,13 +16,17 @@ namespace zero {
 class ScopeWatch {
  public:
   ScopeWatch() = default;
+  /// Says which unit errors name.
   void name(std::string unit) { unit_ = std::move(unit); }
   /// Ends a scope on the host and returns how many have ended.
   std::uint64_t leave() noexcept { return ++left_; }
   /// The same where its code runs: views that were taken before leave() are stale.
   void end(std::uint64_t left) noexcept { __atomic_store_n(&ended_, left, __ATOMIC_RELEASE); }
+  /// How many views were given out.
   std::uint64_t left() const noexcept { return left_; }
+  /// How many scopes have ended.
   std::uint64_t ended() const noexcept { return __atomic_load_n(&ended_, __ATOMIC_ACQUIRE); }
+  /// The unit that errors name.
   const std::string& unit() const { return unit_; }
 
  private:

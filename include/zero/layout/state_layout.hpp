@@ -18,6 +18,7 @@ namespace zero {
 /// A pure function of its arguments; holds no numbers.
 class StateLayout {
  public:
+  /// A part of what a rank keeps.
   struct Range {
     std::size_t begin, count;  // in what a rank keeps of the state
   };
@@ -44,7 +45,9 @@ class StateLayout {
     }
   }
 
+  /// Whether each element has state of its own.
   bool of_elements() const { return block_ == 1; }
+  /// Whether elements share state in blocks.
   bool of_blocks() const { return block_ > 1; }
   /// Numbers that every rank keeps of state k: enough for the rank that needs most.
   std::size_t shard(const FlatLayout& layout, std::size_t k) const {

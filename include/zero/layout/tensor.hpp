@@ -23,7 +23,7 @@ struct Extent {
   template <std::integral I>
   constexpr Extent(I extent) : value(fits(extent) ? static_cast<std::int64_t>(extent) : -1) {}
 
-  std::int64_t value;
+  std::int64_t value;  // negative where it was none
 
  private:
   template <class I>
@@ -41,12 +41,13 @@ struct Extent {
 ///
 /// Errors: ContractError for a negative dimension, more than four, or 2^63 elements or more.
 struct Shape {
-  static constexpr int max_rank = 4;
+  static constexpr int max_rank = 4;  // the most dimensions
 
-  std::int64_t dims[max_rank] = {};
-  int rank = 0;
+  std::int64_t dims[max_rank] = {};  // the first `rank` of them count
+  int rank = 0;                      // how many dimensions
 
   constexpr Shape() = default;
+  /// From its dimensions, the slowest first.
   constexpr Shape(std::initializer_list<Extent> extents) {
     if (extents.size() > max_rank) {
       throw ContractError("zero::Shape: a tensor has at most 4 dimensions, but " +
@@ -56,7 +57,7 @@ struct Shape {
     for (const Extent extent : extents) {
       if (extent.value < 0) {
         throw ContractError("zero::Shape: a dimension must lie in [0, 2^63), but dimension " +
-                            std::to_string(rank) + " does not");
+                            std::to_string(rank) + " does not; check what it is computed from");
       }
       dims[rank++] = extent.value;
       empty = empty || extent.value == 0;
@@ -65,7 +66,7 @@ struct Shape {
     for (int i = 0; i < rank && !empty; ++i) {
       if (room < dims[i]) {
         throw ContractError("zero::Shape: a tensor must have fewer than 2^63 elements, but " +
-                            std::to_string(rank) + " dimensions multiply to more");
+                            std::to_string(rank) + " dimensions multiply to more; split it");
       }
       room /= dims[i];
     }
@@ -91,13 +92,14 @@ class BasicTensor : private detail::ViewCheck<Level> {
   using Check = detail::ViewCheck<Level>;
 
  public:
-  using value_type = std::remove_const_t<T>;
-  static constexpr int check_level = Level;
+  using value_type = std::remove_const_t<T>;  // as the standard library names it
+  static constexpr int check_level = Level;   // see ZERO_CHECK_LEVEL
 
   constexpr BasicTensor() = default;
   /// Pre:     `data` points to shape.elements() elements that outlive the view.
   constexpr BasicTensor(T* data, const Shape& shape, Check check = {})
       : Check(check), data_(data), shape_(shape) {}
+  /// A view for reading of the same elements.
   template <class U>
   requires(std::is_same_v<const U, T> &&
            !std::is_same_v<U, T>) constexpr BasicTensor(const BasicTensor<U, Level>& other)
@@ -107,20 +109,28 @@ class BasicTensor : private detail::ViewCheck<Level> {
   requires(Other != Level) constexpr BasicTensor(const BasicTensor<T, Other>& other)
       : data_(other.data()), shape_(other.shape()) {}
 
+  /// The first element.
   constexpr T* data() const {
     this->use();
     return data_;
   }
+  /// Of the whole tensor.
   constexpr const Shape& shape() const { return shape_; }
+  /// Extent of dimension i.
   constexpr std::int64_t dim(int i) const { return shape_.dims[i]; }
+  /// Elements.
   constexpr std::size_t size() const { return shape_.elements(); }
 
+  /// Element i, in row-major order.
   constexpr T& operator[](std::size_t i) const {
     if constexpr (Check::watches) this->use(i, size());
     return data_[i];
   }
+  /// The first element.
   constexpr T* begin() const { return data(); }
+  /// Behind the last element.
   constexpr T* end() const { return data() + size(); }
+  /// All elements.
   constexpr std::span<T> span() const { return {data(), size()}; }
 
  private:
@@ -144,7 +154,7 @@ inline namespace check_level_1 {
 inline namespace check_level_0 {
 #endif
 template <class T>
-using Tensor = BasicTensor<T, ZERO_CHECK_LEVEL>;
+using Tensor = BasicTensor<T, ZERO_CHECK_LEVEL>;  // a view that is checked as ZERO_CHECK_LEVEL says
 }
 
 }  // namespace zero

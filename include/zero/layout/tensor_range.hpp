@@ -13,9 +13,9 @@ namespace zero {
 ///
 /// Units:   elements.
 struct TensorRange {
-  std::uint64_t offset = 0, size = 0;
-  std::uint32_t tensor = 0;  // its number among all tensors of the model
-  std::uint32_t counts = 1;  // whether it counts in the norm
+  std::uint64_t offset = 0, size = 0;  // where the part begins, and how many elements it has
+  std::uint32_t tensor = 0;            // its number among all tensors of the model
+  std::uint32_t counts = 1;            // whether it counts in the norm
 };
 
 /// The number of the last range that begins at or before `position`; 0 if none does.

@@ -29,6 +29,7 @@ struct BytesHeld {
   std::size_t slots = 0;    // for whole units while they compute, and their gradients
   std::size_t staging = 0;  // for what is sent in another type than it is held
   std::size_t control = 0;  // norm, agreement, and what the optimizer makes of each tensor
+  /// All together.
   constexpr std::size_t total() const {
     return weights + gradients + optimizer + slots + staging + control;
   }
@@ -130,7 +131,8 @@ inline BytesOffloaded predict_bytes_offloaded(const ParameterTable& parameters, 
 
 /// Bytes that one rank sends in one training step, by operation.
 struct BytesSent {
-  std::size_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;
+  std::size_t all_gather = 0, reduce_scatter = 0, all_reduce = 0;  // by the collective of that name
+  /// All together.
   constexpr std::size_t total() const { return all_gather + reduce_scatter + all_reduce; }
   friend constexpr bool operator==(const BytesSent&, const BytesSent&) = default;
 };

@@ -77,6 +77,7 @@ class SlotSizes {
     return fits(params, other.params) && fits(gradients, other.gradients) &&
            fits(staging, other.staging);
   }
+  /// Forgets all sizes.
   void clear() {
     params.assign(params.size(), 0);
     gradients.assign(gradients.size(), 0);
@@ -92,6 +93,7 @@ class SlotSizes {
 template <std::size_t States>
 class Buffers {
  public:
+  /// Where the buffers of a group begin.
   struct Group {
     Array params;    // the shard, in the type that is gathered, or the whole group as it computes
     Array gradient;  // the shard, if gradients are sharded
@@ -153,7 +155,7 @@ class Buffers {
     control_ = arena.take<std::byte>(MemoryKind::control, Control::bytes(control));
   }
 
-  /// Without master and states, where these are offloaded.
+  /// Those of group g, without master and states where these are offloaded.
   const Group& group(std::size_t g) const { return groups_[g]; }
   /// The same with those of a slot.
   const Group& group(std::size_t g, std::size_t slot) const {
@@ -183,6 +185,7 @@ class Buffers {
   Array whole_params(std::size_t slot, std::size_t g) const {
     return {whole_[slot], parameters_.padded(g), types(g).compute};
   }
+  /// The gradient of group g in a slot.
   Array whole_gradient(std::size_t slot, std::size_t g) const {
     return {gradients_[slot], parameters_.padded(g), types(g).accumulate};
   }
@@ -192,7 +195,9 @@ class Buffers {
   }
   /// The live copy of Control.
   std::span<std::byte> control() const { return control_; }
+  /// Slots of whole parameters.
   std::size_t slots() const { return whole_.size(); }
+  /// Slots of whole gradients.
   std::size_t gradient_slots() const { return gradients_.size(); }
 
  private:

@@ -24,8 +24,8 @@ namespace zero {
 
 /// What the user's code told a step, to be told again.
 struct StepNotes {
-  std::vector<std::uint32_t> traces;
-  std::vector<std::uint8_t> noted;
+  std::vector<std::uint32_t> traces;  // [unit][forward, backward] what ran
+  std::vector<std::uint8_t> noted;    // [tensor] whether it got a gradient
 };
 
 /// The record that all ranks sum once per step, and the decision that each of them takes from the
@@ -69,6 +69,7 @@ class Control {
     record().scaling = scaling;
     record().scale = scaling.begin();
   }
+  /// Bytes that are copied between host and device.
   static std::size_t mirrored_bytes(const ControlShape& shape) {
     return ControlView(nullptr, shape).mirrored_bytes();
   }
@@ -81,15 +82,21 @@ class Control {
   const TensorRange* live_ranges(std::size_t group) const {
     return live_.ranges + first_range_[group];
   }
+  /// Of which order the norm is.
   double norm_order() const { return shape_.norm; }
+  /// The numbers of what it holds.
   const ControlShape& shape() const { return shape_; }
+  /// On the host, filled while a step runs.
   const ControlView& staged() const { return staged_; }
+  /// Where collectives and kernels work.
   const ControlView& live() const { return live_; }
   /// Where each copy begins.
   std::byte* staged_bytes() const { return reinterpret_cast<std::byte*>(staged_.record); }
+  /// The same as bytes.
   std::byte* live_bytes() const { return reinterpret_cast<std::byte*>(live_.record); }
 
   // Notes of this rank.
+  /// Forgets the notes of the step before.
   void begin_step() {
     std::fill(notes_.traces.begin(), notes_.traces.end(), 0U);
     std::fill(notes_.noted.begin(), notes_.noted.end(), std::uint8_t{0});
@@ -135,9 +142,13 @@ class Control {
     record().options = static_cast<std::uint32_t>(options.value() % trace_limit);
     staged_.traces[staged_.trace_count - 1] = static_cast<std::uint32_t>(optimizer % trace_limit);
   }
+  /// Notes that a tensor got a gradient.
   void has_gradient(std::size_t tensor) { notes_.noted[tensor] = 1; }
+  /// All notes, to be kept with a captured step.
   const StepNotes& notes() const { return notes_; }
+  /// Puts them back.
   void set_notes(const StepNotes& notes) { notes_ = notes; }
+  /// Whether a tensor got a gradient.
   bool noted(std::size_t tensor) const { return notes_.noted[tensor] != 0; }
   /// This rank cannot finish the step: all ranks are to skip it.
   void fail() { failed_ = true; }
@@ -153,11 +164,13 @@ class Control {
   // On the stream of Op::combine, of a host.
   /// This rank's part of the norm of one group, as NormPart gives it.
   void set_norm(std::size_t group, double part) { live_.norms[group] = part; }
+  /// Writes what this rank has to say into the block.
   void pack(std::size_t rank, bool contributes_norm, double failed) {
     std::memcpy(live_bytes(), staged_bytes(), live_.mirrored_bytes());
     live_.begin_pack(contributes_norm, failed);
     live_.write_block(rank, shape_.ranks, shape_.world_block(), true, {});
   }
+  /// What all ranks sum up.
   std::span<double> block() { return {live_.block, shape_.world_block()}; }
   /// Reads the sum over the world.
   void read() {
@@ -168,8 +181,11 @@ class Control {
   void pack_axis(std::size_t axis, std::size_t rank) {
     live_.write_block(rank, shape_.axes[axis], shape_.axis_block(axis), false, {});
   }
+  /// What ranks of a further axis sum up.
   std::span<double> axis_block(std::size_t axis) { return {live_.block, shape_.axis_block(axis)}; }
+  /// Takes what they summed up.
   void read_axis(std::size_t axis) { live_.read_head(shape_.axes[axis], false); }
+  /// Whether the step applies, and by what it scales.
   void decide() {
     live_.decide();
     live_.count_updates({});
@@ -177,11 +193,15 @@ class Control {
   }
 
   // The decision.
+  /// The decision.
   bool applied() const { return decision().applied; }
+  /// Of the gradient, before clipping.
   double norm() const { return decision().norm; }
   /// What the sum of the gradients is divided by: the divisor times the loss scale.
   double divisor() const { return decision().divisor; }
+  /// What gradients are multiplied with.
   double clip() const { return decision().clip; }
+  /// Whether any rank has a gradient for a tensor.
   bool present(std::size_t tensor) const { return staged_.present[tensor] != 0; }
   /// The loss scale that the gradients of this step were produced with.
   double used_scale() const { return decision().scale; }
@@ -191,25 +211,37 @@ class Control {
   /// state do not belong together any more.
   bool state_failed() const { return decision().failed >= ControlView::state_failed; }
   bool state_torn() const { return decision().failed >= ControlView::state_torn; }
+  /// Whether all ranks ran and passed the same.
   bool agreed() const { return decision().agreed; }
   /// Where the ranks of this world differ; if nowhere, those of another axis do.
   bool world_differs() const { return decision().disagreement != ControlDecision::nowhere; }
+  /// Whether they passed different options.
   bool options_differ() const { return decision().disagreement == staged_.trace_count; }
+  /// Whether their optimizers have different settings.
   bool optimizers_differ() const { return decision().disagreement + 1 == staged_.trace_count; }
+  /// The unit that ran differently.
   std::size_t disagreeing_unit() const { return decision().disagreement / 2; }
+  /// The pass in which it did.
   Op disagreeing_op() const {
     return decision().disagreement % 2 == 0 ? Op::forward : Op::backward;
   }
 
   // What is kept from step to step: applied steps, updates of each tensor, and the loss scale.
+  /// How many steps were applied.
   std::int64_t step() const { return record().step; }
+  /// Sets that.
   void set_step(std::int64_t step) { record().step = counted("set_step", step); }
+  /// How often a tensor was updated.
   std::int64_t counter(std::size_t tensor) const { return staged_.counters[tensor]; }
+  /// Sets that.
   void set_counter(std::size_t tensor, std::int64_t counter) {
     staged_.counters[tensor] = counted("set_counter", counter);
   }
+  /// How the loss scale moves.
   const LossScale& scaling() const { return record().scaling; }
+  /// The loss scale and its counts.
   const LossScaleState& loss_scale() const { return record().scale; }
+  /// Sets them.
   void set_loss_scale(const LossScaleState& state) {
     scaling().check(state);
     record().scale = state;

@@ -16,22 +16,24 @@ namespace zero {
 /// optimizer say, and which tensors have a gradient. Of a further axis only the head and the norm
 /// are summed, in the same memory.
 struct ControlShape {
-  static constexpr std::size_t head = 5;
+  static constexpr std::size_t head = 5;  // numbers in front
 
-  std::size_t units = 0, tensors = 0, ranks = 1;
-  double norm = 2;                  // its order; unless 2, each rank has a place for its part
-  std::vector<std::size_t> axes{};  // ranks of each further axis
-  std::size_t groups = 0;
+  std::size_t units = 0, tensors = 0, ranks = 1;  // of the model and the mesh
+  double norm = 2;                    // its order; unless 2, each rank has a place for its part
+  std::vector<std::size_t> axes{};    // ranks of each further axis
+  std::size_t groups = 0;             // that have gradients
   std::size_t coefficient_bytes = 0;  // of an optimizer, for one tensor
   std::size_t scratch = 0;            // numbers that a device needs to form a norm
 
   /// Notes of what ran: of each unit in each direction, and of the optimizer.
   std::size_t traces() const { return 2 * units + 1; }
+  /// How many numbers the parts of a norm take.
   std::size_t parts(std::size_t of_ranks) const { return norm == 2 ? 1 : of_ranks; }
   /// Numbers in the block: a multiple of the ranks, so that each sums an equal part.
   std::size_t world_block() const {
     return round_up(head + parts(ranks) + 2 * traces() + tensors, ranks);
   }
+  /// How many numbers ranks of a further axis sum up.
   std::size_t axis_block(std::size_t axis) const {
     return round_up(head + parts(axes[axis]), axes[axis]);
   }

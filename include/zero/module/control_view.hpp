@@ -24,35 +24,36 @@ struct ControlHead {
   double options = 0;                                  // how the step is finished
 };
 
+/// What all ranks decided.
 struct ControlDecision {
-  static constexpr unsigned long long nowhere = ~0ULL - 1;
+  static constexpr unsigned long long nowhere = ~0ULL - 1;  // nothing differs
 
-  bool applied = false, agreed = true, at_floor = false;
-  double norm = 0, divisor = 1, clip = 1, scale = 1;
-  double failed = 0;                          // see ControlHead
+  bool applied = false, agreed = true, at_floor = false;  // whether the step is, and may be
+  double norm = 0, divisor = 1, clip = 1, scale = 1;      // what the updates are done with
+  double failed = 0;                                      // see ControlHead
   unsigned long long disagreement = nowhere;  // the first trace that differs, or their number
 };
 
 /// The numbers of one step, and of what is kept from step to step.
 struct ControlRecord {
   // How the step is to be finished; see Control::finish.
-  double divisor = 1;  // times the loss scale
-  double max_norm = 0;
-  LossScale scaling{};
-  std::uint32_t options = 0;
-  std::uint32_t failed = 0;  // this rank cannot finish it
+  double divisor = 1;         // times the loss scale
+  double max_norm = 0;        // the limit of the norm
+  LossScale scaling{};        // how the loss scale moves
+  std::uint32_t options = 0;  // a hash of what finish() was passed
+  std::uint32_t failed = 0;   // this rank cannot finish it
   // Kept.
-  std::int64_t step = 0;
-  LossScaleState scale{};
+  std::int64_t step = 0;   // how many steps were applied
+  LossScaleState scale{};  // the loss scale and its counts
   // What came of it; `update` is the part of it that updates need.
-  ControlHead head{};
-  ControlDecision decision{};
-  UpdateDecision update{};
+  ControlHead head{};          // what the ranks summed up
+  ControlDecision decision{};  // what follows from it
+  UpdateDecision update{};     // the same for updates
 };
 
 /// One of several threads that share the work of a function: those of a block on a device, or one.
 struct ThreadOf {
-  std::size_t index = 0, count = 1;
+  std::size_t index = 0, count = 1;  // which of how many threads
 };
 
 /// Where the parts of a Control lie in one block of memory, and what is done with them.
@@ -61,15 +62,17 @@ struct ThreadOf {
 ///          further axis, decide, count_updates. What takes a ThreadOf is called by all threads,
 ///          the others by one; between two functions the threads wait for each other.
 struct ControlView {
-  static constexpr std::size_t alignment = 64;
-  static constexpr double largest = std::numeric_limits<float>::max();
+  static constexpr std::size_t alignment = 64;  // of each array
+  static constexpr double largest =
+      std::numeric_limits<float>::max();  // that a norm or divisor may be
+  /// The norm of what is not finite.
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   /// What a rank adds to ControlHead::failed whose offloaded state failed, and whose is torn; more
   /// than all ranks together add for less.
   static constexpr double state_failed = 0x1p20, state_torn = 0x1p40;
 
   // What a host sends to a device before a step, of which `kept` bytes come back after it.
-  ControlRecord* record = nullptr;
+  ControlRecord* record = nullptr;    // what is not an array
   std::uint8_t* present = nullptr;    // [tensor] has a gradient on any rank
   std::int64_t* counters = nullptr;   // [tensor] updates
   std::uint32_t* traces = nullptr;    // [unit][forward, backward], and the optimizer
@@ -78,11 +81,11 @@ struct ControlView {
   RandomBits* random = nullptr;       // [tensor] of stochastic rounding, if the step is applied
   TensorRange* ranges = nullptr;      // [tensor] group by group, in order
   // What only the device that decides has.
-  double* norms = nullptr;  // [group]
-  double* block = nullptr;  // what ranks sum
-  double* scratch = nullptr;
-  std::size_t trace_count = 0, tensors = 0, groups = 0, ranks = 1;
-  double order = 2;  // of the norm
+  double* norms = nullptr;                                          // [group]
+  double* block = nullptr;                                          // what ranks sum
+  double* scratch = nullptr;                                        // room for sums
+  std::size_t trace_count = 0, tensors = 0, groups = 0, ranks = 1;  // lengths of the arrays
+  double order = 2;                                                 // of the norm
 
   /// Cuts a block of memory, which it neither reads nor writes; null to learn the sizes only.
   ControlView(std::byte* memory, const ControlShape& shape)
@@ -187,6 +190,7 @@ struct ControlView {
     }
     record->head = head;
   }
+  /// Whether the step applies, and by what it scales.
   ZERO_HOST_DEVICE void decide() const {
     const ControlHead& head = record->head;
     ControlDecision made = record->decision;
@@ -213,6 +217,7 @@ struct ControlView {
     record->update = {made.applied ? 1 : 0, static_cast<float>(made.divisor),
                       static_cast<float>(made.clip)};
   }
+  /// Counts the updates of all tensors, and the step.
   ZERO_HOST_DEVICE void count_updates(ThreadOf thread) const {
     if (!record->decision.applied) return;
     for (std::size_t t = thread.index; t < tensors; t += thread.count) {

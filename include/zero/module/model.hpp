@@ -23,17 +23,19 @@ inline constexpr bool same_kind<A, A> = true;
 template <template <class> class Kind, class Config>
 struct UnitList {
   static_assert(UnitKind<Kind, Config>,
-                "zero: a unit kind needs `static auto tensors(const Config&)` that returns "
+                "zero: a unit kind needs 'static auto tensors(const Config&)' that returns "
                 "zero::tensors(zero::tensor(name, &Kind::member, {shape}), ...).");
-  std::string name;
-  std::size_t count = 1;
-  bool numbered = false;  // units of this list are called name.0, name.1, ...
-  Config config;
-  std::vector<std::string> also_reads{};
-  bool whole = false;
+  std::string name;                       // of the unit, or what its number is put behind
+  std::size_t count = 1;                  // how many units of the kind
+  bool numbered = false;                  // units of this list are called name.0, name.1, ...
+  Config config;                          // what tensors() is called with
+  std::vector<std::string> also_reads{};  // other units whose tensors it reads
+  bool whole = false;                     // whether it stays whole in every stage
 
+  /// See ZERO_CHECK_LEVEL.
   static constexpr int check_level =
       detail::check_level_of<decltype(detail::fields_of<Kind, float>(std::declval<Config>()))>;
+  /// Whether this is a list of units of that kind.
   template <template <class> class Other>
   static constexpr bool is = detail::same_kind<Kind, Other>;
 
@@ -67,6 +69,7 @@ UnitList<Kind, Config> units(std::string name, std::size_t count, Config config)
 template <class... Lists>
 class Model {
  public:
+  /// The lists of units, in the order of the forward.
   explicit Model(Lists... lists) : lists_(std::move(lists)...) {}
 
   /// Whether a list of the model is of kind `Kind`.
@@ -80,6 +83,7 @@ class Model {
     return most;
   }();
 
+  /// How many there are.
   std::size_t units() const {
     return std::apply([](const auto&... list) { return (std::size_t{0} + ... + list.count); },
                       lists_);

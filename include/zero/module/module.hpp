@@ -89,7 +89,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
   template <class F>
   auto capture(F f, const StepOptions& options = {}) {
     using Device = typename Engine::Device;
-    static_assert(!Device::is_host, "zero: capture() needs a module on a CUDA device.");
+    static_assert(
+        !Device::is_host,
+        "zero: capture() needs a module on a CUDA device; shard it over an NcclCommunicator.");
     return typename Device::template Captured<Module>(*this, std::move(f), options);
   }
   /// Begins a forward pass that changes nothing; between training steps.
@@ -171,6 +173,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   BytesSent predicted_bytes_sent(std::size_t micro_steps = 1) const {
     return predicted_bytes_sent(training(parameters().units().size(), micro_steps));
   }
+  /// The same for a program of the caller's.
   BytesSent predicted_bytes_sent(const Program& program) const {
     const Schedule made =
         make_schedule(engine_->schedules().stage(), parameters().shape(), program);

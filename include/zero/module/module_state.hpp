@@ -79,6 +79,7 @@ class ModuleState {
     kept().set_weights(sized("write_weights", name, in.size()),
                        [&](std::size_t i) { return in[i]; });
   }
+  /// Sets state k of a tensor, whole, on all ranks.
   void write_state(std::string_view name, std::size_t k, std::span<const float> in) {
     engine_->require_live("write_state");
     kept().set_state(sized_state("write_state", name, k, in.size()), k,
@@ -104,12 +105,14 @@ class ModuleState {
   }
   /// How often a tensor was updated.
   std::int64_t counter(std::string_view name) { return engine_->control().counter(index(name)); }
+  /// Sets how often a tensor was updated.
   void set_counter(std::string_view name, std::int64_t count) {
     settle_to_change("set_counter");
     engine_->control().set_counter(index(name), count);
   }
   /// Training steps that were applied.
   std::int64_t step() { return engine_->control().step(); }
+  /// Sets how many steps were applied.
   void set_step(std::int64_t step) {
     settle("set_step");
     engine_->control().set_step(step);
@@ -146,6 +149,7 @@ class ModuleState {
 
   /// The loss scale of the next step, and what it keeps; see ModuleOptions::loss_scale.
   LossScaleState loss_scale() { return engine_->control().loss_scale(); }
+  /// Sets the loss scale and its counts.
   void set_loss_scale(const LossScaleState& state) {
     settle("set_loss_scale");
     engine_->control().set_loss_scale(state);
@@ -158,44 +162,56 @@ class ModuleState {
 
   /// Names, shapes and places of everything.
   const ParameterTable& parameters() const { return engine_->parameters(); }
+  /// The ranks that it is sharded over.
   const Mesh<Comm>& mesh() const { return engine_->mesh(); }
+  /// Of a training step in the usual order.
   const Schedule& schedule() const { return engine_->schedules().training(); }
+  /// Of an evaluation in the usual order.
   const Schedule& evaluation_schedule() const { return engine_->schedules().evaluation(); }
 
  protected:
-  using Engine = detail::Engine<OptimizerType, Comm>;
+  using Engine = detail::Engine<OptimizerType, Comm>;  // what runs the schedules
+  /// State over an engine.
   explicit ModuleState(std::unique_ptr<Engine> engine)
       : engine_(std::move(engine)), sums_(engine_->mesh().world.size()) {}
   ~ModuleState() = default;
 
+  /// Compares the weights of replicas, where that is still to be done.
   void compare_replicas(const char* call) {
     settle(call);
     kept().compare(sums_, call);
     to_be_compared_ = false;
   }
+  /// What a checkpoint keeps.
   auto kept() { return detail::kept(*engine_); }
+  /// Finishes what is under way, before state is read.
   void settle(const char* call) {
     engine_->require_idle(call);
     engine_->synchronize();
   }
+  /// The same, before state is changed.
   void settle_to_change(const char* call) {
     engine_->require_live(call);
     settle(call);
   }
+  /// The number of the tensor of that name.
   std::size_t index(std::string_view name) const {
     return static_cast<std::size_t>(&parameters().find(name) - parameters().tensors().data());
   }
+  /// The tensor of that name, which must have so many elements.
   const TensorInfo& sized(const char* call, std::string_view name, std::size_t size) {
     settle(call);
     const TensorInfo& tensor = parameters().find(name);
     return sized(call, tensor, tensor.shape.elements(), size);
   }
+  /// The same of state k.
   const TensorInfo& sized_state(const char* call, std::string_view name, std::size_t k,
                                 std::size_t size) {
     settle(call);
     const TensorInfo& tensor = parameters().find(name);
     return sized(call, tensor, parameters().state_numbers(tensor, k), size);
   }
+  /// Checks that a tensor has so many elements.
   static const TensorInfo& sized(const char* call, const TensorInfo& tensor, std::size_t expected,
                                  std::size_t size) {
     if (expected == size) return tensor;

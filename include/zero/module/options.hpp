@@ -38,11 +38,13 @@ struct OffloadPlace {
   Files* files = nullptr;
 };
 
+/// What a caller may choose of a module.
 struct ModuleOptions {
+  /// Who runs communication, and when; of the host only.
   StreamMode streams = StreamMode::inline_run;
-  std::uint64_t seed = 0;           // of the random order of StreamMode::shuffled
-  std::uint64_t rounding_seed = 0;  // of stochastic rounding; see Precision
-  UserCode user_code = UserCode::on_caller;
+  std::uint64_t seed = 0;                    // of the random order of StreamMode::shuffled
+  std::uint64_t rounding_seed = 0;           // of stochastic rounding; see Precision
+  UserCode user_code = UserCode::on_caller;  // of the host only
   /// The most micro-steps that one step may have. Schedules are built in storage reserved for it.
   std::size_t max_micro_steps = 16;
   /// Orders of computing of the caller's own that steps and evaluations will follow, read when the
@@ -71,19 +73,22 @@ struct ModuleOptions {
   OffloadPlace offload{};
 };
 
+/// What a caller may choose of a training step.
 struct StepOptions {
-  std::size_t micro_steps = 1;
+  std::size_t micro_steps = 1;  // how many it has
   /// The order in which this step computes, with its own number of micro-steps; null for the usual
   /// one. It is read by begin_step, planned and proved anew where it is another one than that of
   /// the step before, and then compared across the ranks.
   const Program* program = nullptr;
 };
 
+/// What a caller may choose of an evaluation.
 struct EvaluationOptions {
   /// The same for an evaluation, such as some of the units only.
   const Program* program = nullptr;
 };
 
+/// What a caller may choose of the end of a step.
 struct FinishOptions {
   /// What the sum over ranks and micro-steps is divided by, besides the loss scale; 0 stands for
   /// the number of ranks, 1 is a plain sum. A weighted mean divides by the sum of the weights, such
@@ -99,6 +104,7 @@ struct [[nodiscard]] StepResult {
   double norm = 0;        // of the gradient after the division, before clipping; or infinity
   std::int64_t step = 0;  // applied steps so far
   double loss_scale = 1;  // that this step's gradients were produced with
+  /// Whether nothing was changed.
   bool skipped() const { return !applied; }
 };
 

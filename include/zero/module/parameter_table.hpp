@@ -26,30 +26,32 @@ namespace zero {
 
 /// One named tensor of a model. Its full name is the key of everything.
 struct TensorInfo {
-  std::string name;  // "block.3.attn.qkv.weight"
-  Shape shape;
-  bool decay = true, frozen = false;
-  DataType type = DataType::fp32;  // in which it computes
-  std::size_t unit = 0, group = 0;
-  std::size_t place = 0;    // which tensor of its group
-  bool replicated = false;  // along the further axes of the mesh
+  std::string name;                   // "block.3.attn.qkv.weight"
+  Shape shape;                        // of the whole tensor
+  bool decay = true, frozen = false;  // as it was declared
+  DataType type = DataType::fp32;     // in which it computes
+  std::size_t unit = 0, group = 0;    // where it belongs
+  std::size_t place = 0;              // which tensor of its group
+  bool replicated = false;            // along the further axes of the mesh
 };
 
 /// Tensors that are gathered, reduced and updated together: the trainable or the frozen tensors of
 /// one type of one unit, one after the other in one flat buffer.
 struct GroupInfo {
-  std::size_t unit = 0;
-  bool frozen = false;
-  Precision types{};
+  std::size_t unit = 0;              // that owns it
+  bool frozen = false;               // whether it has no gradient
+  Precision types{};                 // of its numbers
   std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
   FlatLayout layout;                 // over all parts of all shards
   std::size_t parts = 1;             // of a shard
-  StateLayout states{};
+  StateLayout states{};              // where the optimizer's state lies
+  /// Elements of a rank's part, with padding.
   std::size_t shard() const { return layout.shard() * parts; }
 };
 
+/// A unit and its groups.
 struct UnitInfo {
-  std::string name;
+  std::string name;                                // as errors say it
   std::size_t first_tensor = 0, tensor_count = 0;  // in declaration order
   std::vector<std::size_t> reads;                  // units whose tensors it reads, itself first
 };
@@ -57,10 +59,11 @@ struct UnitInfo {
 /// What an optimizer asks of the layout of the tensors that it updates, if it is no rule for single
 /// elements; see RangeOptimizer.
 struct UpdateShape {
-  std::size_t block = 1;  // elements that lie on one rank; 0: whole tensors
-  std::size_t states = 0;
+  std::size_t block = 1;   // elements that lie on one rank; 0: whole tensors
+  std::size_t states = 0;  // of the optimizer
   /// Numbers of state k of a block, or of a whole tensor, and those of its room.
   std::function<std::size_t(std::string_view tensor, std::size_t k, const Shape&)> numbers{};
+  /// Numbers that an update of a tensor needs room for.
   std::function<std::size_t(std::string_view tensor, const Shape&)> scratch{};
 };
 
@@ -102,9 +105,13 @@ class ParameterTable {
     update_ = {};
   }
 
+  /// In the order of the forward.
   const std::vector<UnitInfo>& units() const { return units_; }
+  /// Of all units.
   const std::vector<GroupInfo>& groups() const { return groups_; }
+  /// Of all units, in the order of the model.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  /// As schedules see it.
   const ModelShape& shape() const { return shape_; }
   /// The types of tensors without a type of their own.
   const Precision& precision() const { return precision_; }

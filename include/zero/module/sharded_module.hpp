@@ -34,8 +34,9 @@ class ShardedModule : public Module<ModelType, OptimizerType, Comm, T> {
   static_assert(proven<StageType>);
 
  public:
-  using Stage = StageType;
+  using Stage = StageType;  // what it is sharded by
 
+  /// See zero::shard, which names the types.
   ShardedModule(ModelType model, const Mesh<Comm>& mesh, Groups<OptimizerType> optimizers,
                 ModuleOptions options)
       : Module<ModelType, OptimizerType, Comm, T>(stage_value<StageType>, std::move(model), mesh,
@@ -53,6 +54,7 @@ ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> s
     ModelType model, Mesh<Comm> mesh, Optimizers optimizers, ModuleOptions options = {}) {
   return {std::move(model), std::move(mesh), std::move(optimizers), options};
 }
+/// The same with a mesh.
 template <class StageType, class T = float, class ModelType, Communicator Comm, class Optimizers>
 ShardedModule<StageType, ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(
     ModelType model, Comm& comm, Optimizers optimizers, ModuleOptions options = {}) {
@@ -76,6 +78,7 @@ Module<ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(const StageVa
   return {stage, std::move(model), mesh(comm), std::move(optimizers), options};
 }
 
+/// The same with the types of a Precision.
 template <class StageType, Precision Types, class ModelType, class CommOrMesh, class Optimizers>
 auto shard(ModelType model, CommOrMesh&& comm, Optimizers optimizers, ModuleOptions options = {}) {
   return shard<StageType, WithPrecision<Types>>(std::move(model), std::forward<CommOrMesh>(comm),
@@ -90,6 +93,7 @@ std::size_t bytes_needed(const StageValue& stage, const ModelType& model, const 
   return detail::bytes_needed<T>(stage, model, mesh.shard.size(), mesh.replicate.size(), optimizers,
                                  mesh, options);
 }
+/// The same for a stage that is a value.
 template <class T = float, class ModelType, class Optimizers>
 std::size_t bytes_needed(const StageValue& stage, const ModelType& model, std::size_t ranks,
                          const Optimizers& optimizers, const ModuleOptions& options = {},
@@ -102,6 +106,7 @@ std::size_t bytes_needed(const StageValue& stage, const ModelType& model, std::s
   return detail::bytes_needed<T>(stage, model, ranks / replicas, replicas, optimizers, ranks,
                                  options);
 }
+/// The bytes that a module of this stage needs on each rank.
 template <class StageType, class T = float, class ModelType, class RanksOrMesh, class Optimizers>
 std::size_t bytes_needed(const ModelType& model, const RanksOrMesh& ranks,
                          const Optimizers& optimizers, const ModuleOptions& options = {},

@@ -31,6 +31,7 @@ class ShardedTensor {
         layout_(std::array{shape.elements()}, comm_.size(), alignment),
         shard_(layout_.shard(), T{}) {}
 
+  /// Of the whole tensor.
   const Shape& shape() const { return shape_; }
   /// Elements of the whole tensor.
   std::size_t size() const { return shape_.elements(); }
@@ -40,6 +41,7 @@ class ShardedTensor {
   std::size_t begin() const { return std::min(comm_.rank() * layout_.shard(), size()); }
   /// This rank's elements; none on trailing ranks if there are too few.
   std::span<T> shard() { return std::span(shard_).first(layout_.owned(comm_.rank())); }
+  /// The elements that this rank holds, without padding.
   std::span<const T> shard() const { return std::span(shard_).first(layout_.owned(comm_.rank())); }
 
   /// Gathers the tensor into `whole` on every rank and returns a view of it.

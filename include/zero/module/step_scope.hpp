@@ -17,13 +17,18 @@ namespace zero {
 template <class Module>
 class Pass {
  public:
+  /// The computes of `op` that are still to come.
   Pass(Module& module, Op op) : module_(module), op_(op) {}
 
+  /// Goes from unit to unit.
   class Iterator {
    public:
+    /// At the first unit.
     explicit Iterator(const Pass& pass)
         : module_(pass.module_), op_(pass.op_), next_(first(pass.module_, pass.op_)) {}
+    /// Enters the unit; it is left where the scope ends.
     UnitScope<Module> operator*() const { return {module_, next_->op, next_->unit}; }
+    /// Goes to the next unit.
     Iterator& operator++() {
       const Compute* const after = module_.engine_->next_compute();
       const bool ends =
@@ -32,6 +37,7 @@ class Pass {
       next_ = ends ? nullptr : after;
       return *this;
     }
+    /// Whether there are more units.
     bool operator!=(std::default_sentinel_t) const { return next_ != nullptr; }
 
    private:
@@ -42,7 +48,9 @@ class Pass {
     Op op_;
     const Compute* next_;
   };
+  /// The first unit.
   Iterator begin() const { return Iterator(*this); }
+  /// Behind the last.
   std::default_sentinel_t end() const { return {}; }
 
  private:
@@ -63,6 +71,7 @@ class Pass {
 template <class Module>
 class [[nodiscard]] TrainingStep {
  public:
+  /// Begins a step; see ShardedModule::begin_step.
   TrainingStep(Module& module, const StepOptions& options)
       : module_(module), number_(module.engine_->begin_step(options)) {}
   TrainingStep(const TrainingStep&) = delete;
@@ -72,12 +81,14 @@ class [[nodiscard]] TrainingStep {
   /// The units that run forward next, those of one micro-step up to the next backward:
   /// for (auto unit : step.forward()) { ... }
   Pass<Module> forward() { return {open("forward"), Op::forward}; }
+  /// The units in backward order, in a range-based for.
   Pass<Module> backward() { return {open("backward"), Op::backward}; }
   /// All that the program still has, forward and backward, of all micro-steps:
   /// for (auto unit : step.pass()) { unit.is_backward() ? ... : ...; }
   Pass<Module> pass() { return {open("pass"), Op::none}; }
   /// One unit, from a loop of the user's own: { auto unit = step.forward(3); ... }
   UnitScope<Module> forward(std::size_t unit) { return {open("forward"), Op::forward, unit}; }
+  /// Enters one unit backward.
   UnitScope<Module> backward(std::size_t unit) { return {open("backward"), Op::backward, unit}; }
 
   /// What the loss of this step is multiplied with, so that gradients come out as much larger;
@@ -136,6 +147,7 @@ class [[nodiscard]] TrainingStep {
 template <class Module>
 class [[nodiscard]] Evaluation {
  public:
+  /// Begins an evaluation; see ShardedModule::evaluate.
   Evaluation(Module& module, const EvaluationOptions& options)
       : module_(module), number_(module.engine_->begin_evaluation(options)) {}
   Evaluation(const Evaluation&) = delete;
@@ -144,7 +156,9 @@ class [[nodiscard]] Evaluation {
     if (module_.engine_->is_open(number_)) module_.engine_->end_evaluation();
   }
 
+  /// The units in forward order, in a range-based for.
   Pass<Module> forward() { return {module_, Op::forward}; }
+  /// Enters one unit forward.
   UnitScope<Module> forward(std::size_t unit) { return {module_, Op::forward, unit}; }
 
  private:

@@ -26,6 +26,7 @@ namespace zero {
 template <class Module>
 class UnitScope {
  public:
+  /// Enters the unit; see TrainingStep::forward.
   UnitScope(Module& module, Op op, std::size_t unit)
       : module_(module),
         step_(module.engine_->enter(op, unit)),
@@ -44,10 +45,13 @@ class UnitScope {
   std::size_t index() const { return step_.subject; }
   /// "block.3"
   const std::string& name() const { return module_.parameters().units()[index()].name; }
+  /// In which micro-step it runs.
   std::size_t micro_step() const { return step_.micro_step; }
   /// Which use of the unit this is in its micro-step; 0 unless layers share its weights.
   std::size_t use() const { return module_.engine_->planned().program().computes[place_].use; }
+  /// Whether it runs forward or backward.
   Op op() const { return step_.op; }
+  /// Whether it runs backward.
   bool is_backward() const { return step_.op == Op::backward; }
   /// Whether this forward ran before in its micro-step, and runs again for its activations.
   bool recomputes() const { return module_.engine_->planned().check.recomputes(place_); }

@@ -33,24 +33,28 @@ namespace zero {
 /// Pre:     epsilon, threshold and least > 0.
 /// Source:  Shazeer and Stern, Adafactor, 2018, algorithms 4 to 6.
 struct Adafactor {
+  /// Relative to the size of the weights, unless scales_by_weights is false.
   Scheduled learning_rate = 1e-2F;
-  float decay_power = 0.8F;
-  float epsilon = 1e-30F;
-  float threshold = 1;
-  float least = 1e-3F;
-  bool scales_by_weights = true;
-  Scheduled weight_decay = 0;
+  float decay_power = 0.8F;       // beta of update t is 1 - t to the power of minus this
+  float epsilon = 1e-30F;         // added to squares of the gradient
+  float threshold = 1;            // the largest root mean square of an update
+  float least = 1e-3F;            // the least size of weights that the rate is multiplied with
+  bool scales_by_weights = true;  // whether the rate is multiplied with the size of the weights
+  Scheduled weight_decay = 0;     // decoupled, as AdamW's
 
   static constexpr std::size_t states = 2;  // r and c; of other tensors v, and none
+  /// Its elements depend on each other within a tensor.
   static constexpr std::size_t block = whole_tensor;
 
+  /// The numbers of one update.
   struct Coefficients {
-    float beta, fresh;  // fresh = 1 - beta
-    float epsilon, threshold, least;
-    float scales_by_weights;  // 0 or 1
-    float rate, decay;        // decay = rate * weight_decay
+    float beta, fresh;                // fresh = 1 - beta
+    float epsilon, threshold, least;  // as above
+    float scales_by_weights;          // 0 or 1
+    float rate, decay;                // decay = rate * weight_decay
   };
 
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const {
     detail::check_scheduled("Adafactor::learning_rate", learning_rate);
     detail::check_positive("Adafactor::decay_power", decay_power);
@@ -59,6 +63,7 @@ struct Adafactor {
     detail::check_positive("Adafactor::least", least);
     detail::check_scheduled("Adafactor::weight_decay", weight_decay);
   }
+  /// The numbers of one update.
   Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decay) const {
     const double rate = learning_rate.at(step);
     const double fresh = std::pow(static_cast<double>(counter), -double{decay_power});
@@ -72,14 +77,17 @@ struct Adafactor {
             .decay = decay ? static_cast<float>(rate * weight_decay.at(step)) : 0.0F};
   }
 
+  /// How many numbers state k of a tensor has.
   static std::size_t state_numbers(std::size_t k, const Shape& shape) {
     if (detail::is_matrix(shape)) return static_cast<std::size_t>(shape.dims[k]);
     return k == 0 ? shape.elements() : 0;
   }
+  /// How many numbers an update needs room for.
   static std::size_t scratch_numbers(const Shape& shape) {
     return detail::is_matrix(shape) ? 2 * static_cast<std::size_t>(shape.dims[1]) : 0;
   }
 
+  /// Updates a tensor.
   static void update(const Coefficients& c, float divisor, float clip, const Shape& shape,
                      const UpdateArrays& arrays, float* scratch) {
     const std::size_t n = arrays.gradient.count;

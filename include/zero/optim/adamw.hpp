@@ -26,22 +26,24 @@ namespace zero {
 /// Pre:     0 <= beta < 1; epsilon > 0.
 /// Source:  Loshchilov & Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
 struct AdamW {
-  Scheduled learning_rate = 3e-4F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  Scheduled weight_decay = 0.01F;
+  Scheduled learning_rate = 3e-4F;  // a number, or a function of the step
+  float beta1 = 0.9F;               // of the mean of gradients
+  float beta2 = 0.999F;             // of the mean of their squares
+  float epsilon = 1e-8F;            // added to the root of the latter
+  Scheduled weight_decay = 0.01F;   // decoupled; of tensors that decay
 
   static constexpr std::size_t states = 2;  // m, v
 
+  /// The numbers of one update.
   struct Coefficients {
     float beta1, new1, beta2, new2;  // new = 1 - beta
     float decay;                     // rate * weight_decay
     float rate;                      // rate / (1 - b1^t)
     float root_scale;                // 1 / sqrt(1 - b2^t)
-    float epsilon;
+    float epsilon;                   // as above
   };
 
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const {
     detail::check_scheduled("AdamW::learning_rate", learning_rate);
     detail::check_share("AdamW::beta1", beta1);
@@ -64,6 +66,7 @@ struct AdamW {
             .epsilon = epsilon};
   }
 
+  /// Updates one element.
   ZERO_HOST_DEVICE static constexpr void element(const Coefficients& c, float gradient,
                                                  float& master, float& m, float& v) {
     m = c.beta1 * m + c.new1 * gradient;

@@ -24,28 +24,33 @@ namespace zero {
 /// read_state and checkpoints give the moments as AdamW's, in fp32, one an element: either loads
 /// what the other saved.
 struct AdamW8bit {
-  Scheduled learning_rate = 3e-4F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  Scheduled weight_decay = 0.01F;
+  Scheduled learning_rate = 3e-4F;  // a number, or a function of the step
+  float beta1 = 0.9F;               // of the mean of gradients
+  float beta2 = 0.999F;             // of the mean of their squares
+  float epsilon = 1e-8F;            // added to the root of the latter
+  Scheduled weight_decay = 0.01F;   // decoupled; of tensors that decay
 
-  static constexpr std::size_t states = AdamW::states;
-  static constexpr std::size_t block = quantised_block;
-  using Coefficients = AdamW::Coefficients;
+  static constexpr std::size_t states = AdamW::states;   // how many states there are
+  static constexpr std::size_t block = quantised_block;  // elements that share a scale
+  using Coefficients = AdamW::Coefficients;              // the numbers of one update
 
-  using FirstMoment = CodedBlock<true>;
-  using SecondMoment = CodedBlock<false>;
+  using FirstMoment = CodedBlock<true>;    // a block of means of gradients
+  using SecondMoment = CodedBlock<false>;  // a block of means of squares
 
+  /// The same settings without rounding.
   AdamW plain() const { return {learning_rate, beta1, beta2, epsilon, weight_decay}; }
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const { plain().check(); }
+  /// The numbers of one update.
   Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decay) const {
     return plain().coefficients(counter, step, decay);
   }
 
+  /// How many numbers state k of a tensor has.
   static constexpr std::size_t state_numbers(std::size_t, const Shape&) {
     return FirstMoment::numbers;
   }
+  /// An update needs no room.
   static constexpr std::size_t scratch_numbers(const Shape&) { return 0; }
 
   static void update(const Coefficients& c, float divisor, float clip, const Shape&,
@@ -75,6 +80,7 @@ struct AdamW8bit {
       k == 0 ? FirstMoment(from).read(out + i, length) : SecondMoment(from).read(out + i, length);
     }
   }
+  /// Rounds a state of fp32 into blocks.
   static void pack_state(std::size_t k, const float* in, float* kept, std::size_t count) {
     for (std::size_t i = 0; i < count; i += block, kept += FirstMoment::numbers) {
       const std::size_t length = std::min(block, count - i);

@@ -28,6 +28,7 @@ struct BlockCode {
   static constexpr std::uint32_t one = 0x3F800000;             // the bits of 1
   static constexpr int step = 20;                              // bits of a float below its code
 
+  /// The number that a code stands for.
   static constexpr float decode(std::uint8_t code, float scale) {
     const std::uint32_t magnitude = code & top;
     const std::uint32_t bits = magnitude == 0 ? 0 : one - ((top - magnitude) << step);
@@ -88,9 +89,11 @@ class CodedBlock {
   /// fp32 numbers that a block takes.
   static constexpr std::size_t numbers = 1 + quantised_block / sizeof(float);
 
+  /// The block that is kept there.
   explicit CodedBlock(float* kept)
       : scale_(kept), codes_(reinterpret_cast<std::uint8_t*>(kept + 1)) {}
 
+  /// Decodes the first `count` numbers.
   void read(float* to, std::size_t count) const {
     detail::run_widest<detail::DecodeBlockLoop<is_signed>>(static_cast<const std::uint8_t*>(codes_),
                                                            *scale_, to, count);

@@ -13,6 +13,7 @@ namespace zero {
 /// One element as another type: exact if it fits, else rounded to nearest, ties to even.
 template <class To>
 struct Cast {
+  /// Converts one element.
   template <class From>
   static constexpr To element(From value) {
     return from_float<To>(to_float(value));

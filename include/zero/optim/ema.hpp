@@ -26,27 +26,31 @@ struct Ema {
   static_assert(ElementOptimizer<O>,
                 "zero::Ema: it averages the weights of an optimizer that updates each element by "
                 "itself; use AdamW, Sgd, Lion or one of your own with element().");
-  O optimizer{};
-  float decay = 0.999F;
+  O optimizer{};         // that updates the weights
+  float decay = 0.999F;  // of the average, in each update
 
-  static constexpr std::size_t average = O::states;  // its number among the states
-  static constexpr std::size_t states = O::states + 1;
+  static constexpr std::size_t average = O::states;     // its number among the states
+  static constexpr std::size_t states = O::states + 1;  // those of the optimizer, and the average
 
+  /// The numbers of one update.
   struct Coefficients {
-    typename O::Coefficients optimizer;
-    float decay, fresh;  // fresh = 1 - decay
+    typename O::Coefficients optimizer;  // of the optimizer
+    float decay, fresh;                  // fresh = 1 - decay
   };
 
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const {
     if constexpr (requires { optimizer.check(); }) optimizer.check();
     detail::check_share("Ema::decay", decay);
   }
 
+  /// The numbers of one update.
   Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decays) const {
     return {optimizer.coefficients(counter, step, decays), decay,
             static_cast<float>(1 - double{decay})};
   }
 
+  /// Updates one element and its average.
   template <class... States>
   requires(sizeof...(States) == states) ZERO_HOST_DEVICE
       static constexpr void element(const Coefficients& c, float gradient, float& master,

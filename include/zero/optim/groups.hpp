@@ -40,8 +40,8 @@ constexpr bool matches(std::string_view pattern, std::string_view name) {
 /// An optimizer for the tensors whose full names a pattern matches, such as "*.norm.*".
 template <class O>
 struct Group {
-  std::string pattern;
-  O optimizer;
+  std::string pattern;  // of names; * stands for any text
+  O optimizer;          // of the tensors whose names match
 };
 
 /// Which optimizer updates which tensor: those of one type, with settings of their own. An
@@ -49,11 +49,14 @@ struct Group {
 template <class O>
 class Groups {
  public:
+  /// One group of all tensors.
   Groups(O others) : groups_{{"*", std::move(others)}} {}
+  /// Groups by name, and one of all others.
   Groups(O others, std::vector<Group<O>> by_name) : Groups(std::move(others)) {
     for (Group<O>& group : by_name) groups_.push_back(std::move(group));
   }
 
+  /// How many groups.
   std::size_t size() const { return groups_.size(); }
   /// Group 0 is that of all tensors that no pattern matches.
   const O& operator[](std::size_t group) const { return groups_[group].optimizer; }

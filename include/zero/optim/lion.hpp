@@ -22,18 +22,20 @@ namespace zero {
 /// Pre:     0 <= beta < 1.
 /// Source:  Chen et al., Symbolic discovery of optimization algorithms, 2023, algorithm 2.
 struct Lion {
-  Scheduled learning_rate = 1e-4F;
-  float beta1 = 0.9F;
-  float beta2 = 0.99F;
-  Scheduled weight_decay = 0.1F;
+  Scheduled learning_rate = 1e-4F;  // a number, or a function of the step
+  float beta1 = 0.9F;               // of the update
+  float beta2 = 0.99F;              // of the momentum
+  Scheduled weight_decay = 0.1F;    // decoupled; of tensors that decay
 
   static constexpr std::size_t states = 1;  // m
 
+  /// The numbers of one update.
   struct Coefficients {
     float beta1, new1, beta2, new2;  // new = 1 - beta
     float rate, decay;               // decay = rate * weight_decay
   };
 
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const {
     detail::check_scheduled("Lion::learning_rate", learning_rate);
     detail::check_share("Lion::beta1", beta1);
@@ -41,6 +43,7 @@ struct Lion {
     detail::check_scheduled("Lion::weight_decay", weight_decay);
   }
 
+  /// The numbers of one update.
   Coefficients coefficients(std::int64_t, std::int64_t step, bool decay) const {
     const double rate = learning_rate.at(step);
     return {.beta1 = beta1,
@@ -51,6 +54,7 @@ struct Lion {
             .decay = decay ? static_cast<float>(rate * weight_decay.at(step)) : 0.0F};
   }
 
+  /// Updates one element.
   ZERO_HOST_DEVICE static constexpr void element(const Coefficients& c, float gradient,
                                                  float& master, float& m) {
     const float direction = c.beta1 * m + c.new1 * gradient;

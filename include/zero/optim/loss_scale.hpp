@@ -13,7 +13,7 @@ namespace zero {
 
 /// What a loss scale keeps from step to step.
 struct LossScaleState {
-  double scale = 1;
+  double scale = 1;             // what the loss is multiplied with
   std::int64_t good_steps = 0;  // since the scale changed or a step overflowed
   std::int64_t overflows = 0;   // since the scale grew
   friend constexpr bool operator==(const LossScaleState&, const LossScaleState&) = default;
@@ -28,19 +28,23 @@ struct LossScaleState {
 ///
 /// Source:  Micikevicius et al., Mixed precision training, 2018, section 3.2.
 struct LossScale {
-  double initial = 65536;
-  double floor = 1;
-  std::int64_t growth_interval = 2000;
-  std::int64_t hysteresis = 1;
-  double growth = 2;
-  double backoff = 0.5;
+  double initial = 65536;               // the first scale
+  double floor = 1;                     // an overflow at this scale is an error
+  std::int64_t growth_interval = 2000;  // good steps until the scale grows
+  std::int64_t hysteresis = 1;          // overflows until the scale falls
+  double growth = 2;                    // what it is multiplied with when it grows
+  double backoff = 0.5;                 // what it is multiplied with when it falls
 
+  /// A scale that stays.
   static constexpr LossScale fixed(double scale) {
     return {.initial = scale, .floor = 0, .growth = 1, .backoff = 1};
   }
 
+  /// Whether it stays.
   ZERO_HOST_DEVICE constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
+  /// The state before the first step.
   constexpr LossScaleState begin() const { return {.scale = initial}; }
+  /// The state after a step that was applied.
   ZERO_HOST_DEVICE constexpr LossScaleState after_good_step(LossScaleState state) const {
     if (is_fixed() || ++state.good_steps < growth_interval) return state;
     const double grown = state.scale * growth;
@@ -50,6 +54,7 @@ struct LossScale {
   ZERO_HOST_DEVICE constexpr bool at_floor(const LossScaleState& state) const {
     return state.overflows + 1 >= hysteresis && state.scale <= floor;
   }
+  /// The state after a step that was skipped.
   ZERO_HOST_DEVICE constexpr LossScaleState after_overflow(LossScaleState state) const {
     if (is_fixed()) return state;
     state.good_steps = 0;
@@ -74,6 +79,7 @@ struct LossScale {
         std::to_string(growth_interval) + ", hysteresis " + std::to_string(hysteresis) +
         ", growth " + std::to_string(growth) + ", backoff " + std::to_string(backoff));
   }
+  /// Refuses a state that cannot be, as a ContractError.
   void check(const LossScaleState& state) const {
     if (state.scale >= smallest && state.scale <= largest && state.scale >= floor &&
         state.good_steps >= 0 && state.overflows >= 0) {

@@ -52,6 +52,7 @@ struct ProductLoop {
 /// Shape:   a [rows * inner], b [inner * columns], c [rows * columns]; c overlaps neither.
 /// Order:   each sum runs over `inner` in order.
 struct MatrixProduct {
+  /// C = a b, of matrices in row-major order.
   static void multiply(const float* a, const float* b, float* c, std::size_t rows,
                        std::size_t inner, std::size_t columns) {
     detail::run_widest<detail::ProductLoop>(a, b, c, rows, inner, columns);

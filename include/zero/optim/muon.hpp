@@ -33,6 +33,7 @@ constexpr std::size_t orthogonal_scratch(std::size_t rows, std::size_t columns) 
   const std::size_t least = std::min(rows, columns);
   return 2 * rows * columns + 2 * least * least;
 }
+/// Makes the singular values of x nearly 1.
 template <class Product = MatrixProduct>
 void orthogonalize(float* x, std::size_t rows, std::size_t columns, float* scratch) {
   constexpr float a = 3.4445F, b = -4.7750F, c = 2.0315F;
@@ -79,29 +80,33 @@ void orthogonalize(float* x, std::size_t rows, std::size_t columns, float* scrat
 ///          in Liu et al., Muon is scalable for LLM training, 2025, section 2.2.
 template <class Product = MatrixProduct>
 struct BasicMuon {
-  Scheduled learning_rate = 0.02F;
-  float momentum = 0.95F;
-  bool nesterov = true;
-  Scheduled weight_decay = 0;
-  bool matrices = true;
-  AdamW adamw{};
+  Scheduled learning_rate = 0.02F;  // a number, or a function of the step
+  float momentum = 0.95F;           // of gradients
+  bool nesterov = true;             // whether the update looks ahead
+  Scheduled weight_decay = 0;       // decoupled; of tensors that decay
+  bool matrices = true;             // whether matrices are updated so; others are by adamw
+  AdamW adamw{};                    // of what is no matrix
 
   static constexpr std::size_t states = 2;  // of a matrix m; of others those of AdamW
+  /// Its elements depend on each other within a tensor.
   static constexpr std::size_t block = whole_tensor;
 
+  /// The numbers of one update.
   struct Coefficients {
-    AdamW::Coefficients adamw;
-    float rate, decay, momentum;
-    float own, ahead;  // the parts of g and m in u
-    float matrices;    // 0 or 1
+    AdamW::Coefficients adamw;    // of what is no matrix
+    float rate, decay, momentum;  // decay = rate * weight_decay
+    float own, ahead;             // the parts of g and m in u
+    float matrices;               // 0 or 1
   };
 
+  /// Refuses settings that make no sense, as a ContractError.
   void check() const {
     detail::check_scheduled("Muon::learning_rate", learning_rate);
     detail::check_share("Muon::momentum", momentum);
     detail::check_scheduled("Muon::weight_decay", weight_decay);
     adamw.check();
   }
+  /// The numbers of one update.
   Coefficients coefficients(std::int64_t counter, std::int64_t step, bool decay) const {
     const double rate = learning_rate.at(step);
     return {.adamw = adamw.coefficients(counter, step, decay),
@@ -113,15 +118,18 @@ struct BasicMuon {
             .matrices = matrices ? 1.0F : 0.0F};
   }
 
+  /// How many numbers state k of a tensor has.
   std::size_t state_numbers(std::size_t k, const Shape& shape) const {
     return k == 1 && matrices && detail::is_matrix(shape) ? 0 : shape.elements();
   }
+  /// How many numbers an update needs room for.
   std::size_t scratch_numbers(const Shape& shape) const {
     if (!matrices || !detail::is_matrix(shape)) return 0;
     return shape.elements() + orthogonal_scratch(static_cast<std::size_t>(shape.dims[0]),
                                                  static_cast<std::size_t>(shape.dims[1]));
   }
 
+  /// Updates a tensor.
   static void update(const Coefficients& c, float divisor, float clip, const Shape& shape,
                      const UpdateArrays& arrays, float* scratch) {
     if (c.matrices == 0 || !detail::is_matrix(shape)) {
@@ -145,7 +153,7 @@ struct BasicMuon {
   }
 };
 
-using Muon = BasicMuon<>;
+using Muon = BasicMuon<>;  // with the products of this library
 
 static_assert(RangeOptimizer<Muon>);
 

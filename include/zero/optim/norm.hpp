@@ -54,6 +54,7 @@ class NormPart {
   /// Pre:     order >= 1, or infinity; see check_order.
   explicit NormPart(double order) : order_(order) {}
 
+  /// Refuses an order below 1, as a ContractError.
   static void check_order(double order) {
     if (order >= 1) return;
     throw ContractError("zero::ModuleOptions: the order of the norm is " + std::to_string(order) +

@@ -13,7 +13,7 @@ namespace zero {
 
 /// A tensor, and where it begins in a flat array.
 struct PackedTensor {
-  Array tensor;
+  Array tensor;              // the elements
   std::uint64_t offset = 0;  // in elements
 };
 

@@ -25,9 +25,9 @@ constexpr std::size_t quantised_scales(std::size_t count) {
 /// A view of codes in [-127, 127], one for each element, and of the scales of their blocks. The
 /// element is code * scale.
 struct QuantisedArray {
-  std::int8_t* codes = nullptr;
-  float* scales = nullptr;  // [quantised_scales(count)]
-  std::size_t count = 0;
+  std::int8_t* codes = nullptr;  // one for each element
+  float* scales = nullptr;       // [quantised_scales(count)]
+  std::size_t count = 0;         // elements
 };
 
 namespace detail {

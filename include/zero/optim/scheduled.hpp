@@ -22,10 +22,12 @@ namespace zero {
 ///          that is negative or not finite.
 class Scheduled {
  public:
+  /// The same number in each step.
   template <class Number>
   requires std::is_arithmetic_v<Number> Scheduled(Number value)
       : value_(static_cast<float>(value)) {}
 
+  /// Called with the number of applied steps.
   template <class Function>
   requires std::is_invocable_r_v<float, const Function&, std::int64_t> Scheduled(Function function)
       : function_(std::move(function)) {
@@ -35,6 +37,7 @@ class Scheduled {
     }
   }
 
+  /// Its value for a step, which must be finite and not negative.
   float at(std::int64_t step) const {
     if (!function_) return value_;
     const float value = function_(step);
@@ -53,6 +56,6 @@ class Scheduled {
   std::function<float(std::int64_t)> function_;
 };
 
-using LearningRate = Scheduled;
+using LearningRate = Scheduled;  // a rate of a step
 
 }  // namespace zero

@@ -33,6 +33,7 @@ double square_norm(const T* values, std::size_t n) {
   }
   return sums[0];
 }
+/// Of nothing.
 inline double square_norm(std::nullptr_t, std::size_t) { return 0; }
 
 }  // namespace zero

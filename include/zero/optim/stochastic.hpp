@@ -36,6 +36,7 @@ class RandomBits {
 
   /// What a kernel's table holds of it.
   ZERO_HOST_DEVICE constexpr std::uint64_t key() const { return key_; }
+  /// The bits that belong to a key.
   ZERO_HOST_DEVICE static constexpr RandomBits of_key(std::uint64_t key) {
     RandomBits made;
     made.key_ = key;

@@ -24,16 +24,16 @@ namespace zero {
 /// parts of many tensors, and tables in device memory that say which and how.
 template <Optimizer O>
 struct GroupUpdate {
-  Array gradient, master, compute;  // element i is element begin + i of the group
-  Array states[O::states + 1];
-  DataType gather = DataType::fp32;
-  std::uint64_t begin = 0;
-  const TensorRange* ranges = nullptr;
-  std::uint32_t range_count = 0;
-  const UpdateDecision* decision = nullptr;
+  Array gradient, master, compute;           // element i is element begin + i of the group
+  Array states[O::states + 1];               // of the optimizer
+  DataType gather = DataType::fp32;          // in which type weights travel
+  std::uint64_t begin = 0;                   // of the first element in its shard
+  const TensorRange* ranges = nullptr;       // the tensors that lie in it
+  std::uint32_t range_count = 0;             // how many
+  const UpdateDecision* decision = nullptr;  // what all ranks decided, on the device
   // By the number of the tensor in the model:
-  const std::uint8_t* present = nullptr;  // whether it has a gradient
-  const typename O::Coefficients* coefficients = nullptr;
+  const std::uint8_t* present = nullptr;                   // whether it has a gradient
+  const typename O::Coefficients* coefficients = nullptr;  // the numbers of the update, by tensor
   const std::uint64_t* random_keys = nullptr;  // RandomBits::key; may be null without bf16 masters
 };
 

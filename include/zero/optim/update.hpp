@@ -78,11 +78,11 @@ void update_states(const typename O::Coefficients& c, float divisor, float clip,
 /// states of bf16. `compute` receives the new master, rounded to `gather` and then to its own type;
 /// where it is null or the master itself there is nothing to refresh.
 struct UpdateArrays {
-  Array gradient, master, compute;
-  const Array* states = nullptr;  // as many as the optimizer has
-  DataType gather = DataType::fp32;
-  RandomBits random{};    // of this tensor and counter
-  std::size_t begin = 0;  // which element of its tensor the first one is
+  Array gradient, master, compute;   // of the same elements
+  const Array* states = nullptr;     // as many as the optimizer has
+  DataType gather = DataType::fp32;  // in which type weights travel
+  RandomBits random{};               // of this tensor and counter
+  std::size_t begin = 0;             // which element of its tensor the first one is
 
   /// The same for some of the elements, but for the states.
   UpdateArrays part(std::size_t first, std::size_t count) const {
@@ -97,7 +97,7 @@ struct UpdateArrays {
 
 /// Whether and with what the updates of one step run: what kernels read of it, in device memory.
 struct UpdateDecision {
-  std::int32_t applied = 0;
+  std::int32_t applied = 0;     // 0: nothing is to be changed
   float divisor = 1, clip = 1;  // as for update
 };
 

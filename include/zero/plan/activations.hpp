@@ -19,11 +19,13 @@ enum class Recompute {
 /// Bytes that one rank keeps for the backward of `sequences` sequences, by unit.
 struct Activations {
   double embedding = 0, block = 0, head = 0;  // kept from forward to backward
-  double working = 0;  // beside them, while one block is recomputed or its gradients flow
-  std::size_t layers = 0;
+  double working = 0;      // beside them, while one block is recomputed or its gradients flow
+  std::size_t layers = 0;  // how many blocks
+  /// Bytes that a unit keeps.
   constexpr double of_unit(std::size_t u) const {
     return u == 0 ? embedding : u <= layers ? block : head;
   }
+  /// Bytes of all that is kept at the turn.
   constexpr double peak() const {
     return embedding + static_cast<double>(layers) * block + head + working;
   }

@@ -15,9 +15,10 @@
 
 namespace zero::plan {
 
+/// A stage that the planner tries.
 struct NamedStage {
-  std::string_view name, meaning;
-  StageValue stage{};
+  std::string_view name, meaning;  // what it is called, and what it does
+  StageValue stage{};              // the stage
 };
 namespace detail {
 template <std::size_t Depth>
@@ -50,30 +51,32 @@ constexpr const char* name_of(Recompute recompute) {
 
 /// What is asked: a model, so many devices, and a batch.
 struct Question {
-  ModelDescription model;
-  Machine machine{};
-  std::size_t devices = 1;
+  ModelDescription model;        // what is trained
+  Machine machine{};             // on what
+  std::size_t devices = 1;       // how many
   std::size_t global_batch = 0;  // sequences a step; 0: whatever is fastest with one micro-step
-  Accounting bytes = mixed_16;
-  Attention attention = Attention::flash;
-  std::string_view stage = "all";  // or the name of one
-  bool recompute_all = true;       // tries all kinds of recomputation, or `recompute` only
-  Recompute recompute = Recompute::none;
+  Accounting bytes = mixed_16;   // of a parameter
+  Attention attention = Attention::flash;  // how it keeps activations
+  std::string_view stage = "all";          // or the name of one
+  bool recompute_all = true;               // tries all kinds of recomputation, or `recompute` only
+  Recompute recompute = Recompute::none;   // what is recomputed
 };
 
 /// One way to run it.
 struct Candidate {
-  std::string_view stage;
-  Training training;
-  Prediction prediction{};
-  bool fits = false;
-  std::string reason;  // a sentence
+  std::string_view stage;   // its name
+  Training training;        // all that was chosen
+  Prediction prediction{};  // what came of it
+  bool fits = false;        // whether a device holds it
+  std::string reason;       // a sentence
 };
 
+/// All that was tried.
 struct Advice {
   std::vector<Candidate> candidates;  // those that fit first, by tokens a second; then by memory
-  std::size_t fitting = 0;
-  std::string conclusion;  // which one and why, or what is missing
+  std::size_t fitting = 0;            // how many of them fit
+  std::string conclusion;             // which one and why, or what is missing
+  /// The fastest that fits, or null.
   const Candidate* best() const { return fitting == 0 ? nullptr : &candidates.front(); }
 };
 

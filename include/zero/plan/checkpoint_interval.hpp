@@ -7,6 +7,7 @@
 
 namespace zero::plan {
 
+/// How often to save.
 struct CheckpointPlan {
   double interval_seconds = 0;  // from the end of one save to the begin of the next
   double lost_share = 0;        // of all time: saving, work done again, and restarting

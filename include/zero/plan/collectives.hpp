@@ -12,7 +12,8 @@ namespace zero::plan {
 /// The ranks of one communicator: so many nodes, and members on each.
 struct Group {
   std::size_t members = 1;  // on each node
-  std::size_t nodes = 1;
+  std::size_t nodes = 1;    // that the ranks are spread over
+  /// How many.
   constexpr std::size_t ranks() const { return members * nodes; }
 };
 /// Where `count` ranks lie that are `stride` apart, if ranks fill one node after the other.

@@ -8,22 +8,23 @@
 
 namespace zero::plan {
 
+/// A GPU.
 struct Device {
-  std::string_view name;
-  double peak_flops = 0;  // dense, 16-bit, a second
-  double memory_bytes = 0;
+  std::string_view name;        // as it is asked for
+  double peak_flops = 0;        // dense, 16-bit, a second
+  double memory_bytes = 0;      // of its memory
   double memory_bandwidth = 0;  // bytes a second
   double link_bandwidth = 0;    // bytes a second to the other devices of its node, one direction
 };
 
 /// Devices in nodes, nodes in a network. Bandwidths are bytes a second in one direction.
 struct Machine {
-  Device device{};
-  std::size_t devices_per_node = 8;
-  std::size_t nics_per_node = 8;  // shared by the devices of a node
-  double nic_bandwidth = 25e9;
-  double nic_efficiency = 0.95;  // of its bandwidth, for large messages
-  bool in_network = false;       // switches sum (NVLS, SHARP)
+  Device device{};                   // all are alike
+  std::size_t devices_per_node = 8;  // in one machine
+  std::size_t nics_per_node = 8;     // shared by the devices of a node
+  double nic_bandwidth = 25e9;       // bytes a second of a device to other nodes
+  double nic_efficiency = 0.95;      // of its bandwidth, for large messages
+  bool in_network = false;           // switches sum (NVLS, SHARP)
 
   double efficiency = 0.55;        // of the peak, that the kernels reach when nothing else runs
   double memory_efficiency = 0.8;  // of the memory's bandwidth, for updates and casts
@@ -38,6 +39,7 @@ struct Machine {
   constexpr double network_bandwidth() const {  // of a node
     return static_cast<double>(nics_per_node) * nic_bandwidth * nic_efficiency;
   }
+  /// What a program can have.
   constexpr double usable_bytes() const { return device.memory_bytes * usable_memory; }
 };
 
@@ -52,9 +54,10 @@ inline constexpr Device known_devices[] = {
     {"a100-80", 312e12, 80e9, 2039e9, 12 * 20.0e9}, {"h100", 989.4e12, 80e9, 3352e9, 18 * 20.6e9},
     {"h200", 989.4e12, 141e9, 4800e9, 18 * 20.6e9}, {"b200", 2250e12, 180e9, 7700e9, 18 * 40.1e9},
 };
+/// A network by its name.
 struct NetworkSpeed {
-  std::string_view name;
-  double nic_bandwidth = 0;
+  std::string_view name;     // as it is asked for
+  double nic_bandwidth = 0;  // bytes a second of a device
 };
 /// Nominal rates of a port, one direction. Source:  InfiniBand Trade Association, roadmap; IEEE
 /// 802.3 for RoCE.

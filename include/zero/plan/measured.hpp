@@ -18,6 +18,7 @@ namespace zero::plan {
 /// Units:   microseconds. `spans` are [execution, step of the schedule], one or more executions.
 class MeasuredDuration {
  public:
+  /// From what the steps of one execution took.
   MeasuredDuration(const Schedule& schedule, std::span<const Span> spans) : schedule_(&schedule) {
     std::map<Key, std::vector<double>> lengths;
     const std::size_t n = schedule.steps.size();

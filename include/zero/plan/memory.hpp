@@ -14,10 +14,11 @@ namespace zero::plan {
 
 /// Bytes of one element in each of its roles.
 struct Accounting {
-  std::string_view name;
+  std::string_view name;                                // as it is asked for
   std::size_t weight = 0, gradient = 0, optimizer = 0;  // held from step to step
   std::size_t whole_weight = 0, whole_gradient = 0;     // in slots, while a unit is whole
   std::size_t gathered = 0, reduced = 0;                // sent
+  /// All together.
   constexpr std::size_t total() const { return weight + gradient + optimizer; }
 };
 /// What a module of these types holds and sends, if its optimizer keeps `states` numbers an
@@ -57,7 +58,8 @@ inline constexpr Accounting mixed_16 = accountings[0], no_master_12 = accounting
 
 /// Ranks as `shards` that hold parts of the same, and `replicas` of these groups.
 struct MeshShape {
-  std::size_t shards = 1, replicas = 1;
+  std::size_t shards = 1, replicas = 1;  // ranks that share a model, and how often
+  /// How many ranks.
   constexpr std::size_t devices() const { return shards * replicas; }
 };
 
@@ -75,10 +77,12 @@ constexpr std::size_t padded_elements(const ModelDescription& model, std::size_t
 
 /// Bytes that one rank holds, the same on all ranks. Activations are a matter of their own.
 struct Held {
-  std::size_t weights = 0, gradients = 0, optimizer = 0;
+  std::size_t weights = 0, gradients = 0, optimizer = 0;  // bytes that a rank holds
   std::size_t slots = 0;    // whole units while they compute, and their gradients
   std::size_t staging = 0;  // for casts, where what is sent has another type than what is held
+  /// Without slots.
   constexpr std::size_t states() const { return weights + gradients + optimizer; }
+  /// All together.
   constexpr std::size_t total() const { return states() + slots + staging; }
   friend constexpr bool operator==(const Held&, const Held&) = default;
 };
@@ -117,12 +121,16 @@ constexpr Held bytes_held(const ModelDescription& model, const Schedule& schedul
 
 /// Bytes that one rank sends in one step, by operation and axis of the mesh.
 struct Sent {
-  std::size_t gather = 0, reduce_scatter = 0, all_reduce = 0;  // among the ranks of a replica
-  std::size_t gather_replicas = 0, reduce_scatter_replicas = 0, all_reduce_replicas = 0;
+  std::size_t gather = 0, reduce_scatter = 0, all_reduce = 0;    // among the ranks of a replica
+  std::size_t gather_replicas = 0, reduce_scatter_replicas = 0;  // across replicas
+  std::size_t all_reduce_replicas = 0;                           // across replicas
+  /// Bytes within a replica.
   constexpr std::size_t shard_axis() const { return gather + reduce_scatter + all_reduce; }
+  /// Bytes across replicas.
   constexpr std::size_t replica_axis() const {
     return gather_replicas + reduce_scatter_replicas + all_reduce_replicas;
   }
+  /// All together.
   constexpr std::size_t total() const { return shard_axis() + replica_axis(); }
   friend constexpr bool operator==(const Sent&, const Sent&) = default;
 };

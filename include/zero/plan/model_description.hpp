@@ -11,20 +11,22 @@ namespace zero::plan {
 
 /// The dimensions of a transformer decoder.
 struct Transformer {
-  std::size_t layers = 1, width = 1, heads = 1;
-  std::size_t key_value_heads = 0;  // 0: as many as heads
-  std::size_t inner = 0;            // width within the feed-forward part; 0: 4 * width
-  std::size_t vocabulary = 1;
-  std::size_t context = 1;        // length of a sequence
-  bool learned_positions = true;  // one vector for each place of the context
-  bool gated = false;             // the feed-forward part has three matrices (SwiGLU), not two
-  bool tied = true;               // the head reads the table of the embedding
-  bool biases = true;             // of matrices and norms; false: RMSNorm
-  bool dropout = false;           // keeps masks for the backward
+  std::size_t layers = 1, width = 1, heads = 1;  // of the blocks
+  std::size_t key_value_heads = 0;               // 0: as many as heads
+  std::size_t inner = 0;                         // width within the feed-forward part; 0: 4 * width
+  std::size_t vocabulary = 1;                    // of the embedding and the head
+  std::size_t context = 1;                       // length of a sequence
+  bool learned_positions = true;                 // one vector for each place of the context
+  bool gated = false;    // the feed-forward part has three matrices (SwiGLU), not two
+  bool tied = true;      // the head reads the table of the embedding
+  bool biases = true;    // of matrices and norms; false: RMSNorm
+  bool dropout = false;  // keeps masks for the backward
 
+  /// Of keys and of values.
   constexpr std::size_t key_value_width() const {
     return (key_value_heads == 0 ? heads : key_value_heads) * width / heads;
   }
+  /// Of the two layers behind the attention.
   constexpr std::size_t inner_width() const { return inner == 0 ? 4 * width : inner; }
   /// Elements of the matrices of a block: each multiplies every token once.
   constexpr std::size_t block_matrices() const {
@@ -36,6 +38,7 @@ struct Transformer {
                                 (gated ? 2 : 1) * inner_width() + width;  // in, out
     return block_matrices() + 2 * width + (biases ? 2 * width + vectors : 0);
   }
+  /// Of the table, and of learned positions.
   constexpr std::size_t embedding_elements() const {
     return (vocabulary + (learned_positions ? context : 0)) * width;
   }
@@ -48,10 +51,11 @@ struct Transformer {
 /// Units of a model and how many elements the group of each has: embedding, blocks, head. Groups
 /// are numbered as in transformer(layers, tied).
 struct ModelDescription {
-  std::string_view name;
-  Transformer dims{};
-  std::size_t embedding = 0, block = 0, head = 0;
+  std::string_view name;                           // as it is asked for
+  Transformer dims{};                              // what follows gives from it
+  std::size_t embedding = 0, block = 0, head = 0;  // elements of each unit
 
+  /// Counts the elements of a transformer.
   constexpr ModelDescription(std::string_view model_name, const Transformer& t)
       : name(model_name),
         dims(t),
@@ -64,12 +68,15 @@ struct ModelDescription {
                              std::size_t parameters)
       : name(model_name), dims(t), embedding(parameters % t.layers), block(parameters / t.layers) {}
 
+  /// Units of a schedule.
   constexpr std::size_t groups() const { return dims.layers + 2; }
   /// Elements of group g, without padding.
   constexpr std::size_t elements(std::size_t g) const {
     return g == 0 ? embedding : g <= dims.layers ? block : head;
   }
+  /// Elements of all units.
   constexpr std::size_t parameters() const { return embedding + dims.layers * block + head; }
+  /// As schedules see it.
   constexpr ModelShape shape() const { return transformer(dims.layers, dims.tied); }
 
   /// The same model on sequences of another length; learned positions grow with it.

@@ -11,6 +11,7 @@
 
 namespace zero::plan {
 
+/// What a caller may choose of a simulation.
 struct SimulationOptions {
   double contention = 0;         // part of its speed that compute loses while data is moved
   double host_us_per_step = 0;   // the host issues steps one by one, as far ahead as it can
@@ -25,6 +26,7 @@ struct Simulation {
   double slowed_us = 0;         // by which contention lengthens that
   double communication_us = 0;  // some collective moves data
   double exposed_us = 0;        // some collective moves data, and the compute stream stands still
+  /// In which compute waits, for whatever reason.
   double idle_us() const { return step_us - compute_us - slowed_us; }  // for whatever reason
   double begin_us = 0;        // when the execution before it ended
   std::vector<Span> spans{};  // [step of the schedule]
@@ -164,7 +166,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
 
 /// Bytes at a time.
 struct MemoryAt {
-  double us = 0, bytes = 0;
+  double us = 0, bytes = 0;  // when, and how many are held then
 };
 /// What lives in slots and activations while one execution runs: a group from the begin of its
 /// gather to its release, a whole gradient from its first backward to the end of its reduction, the

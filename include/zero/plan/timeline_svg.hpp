@@ -179,12 +179,12 @@ class Timeline {
         std::size_t{computes(step.op) ? step.subject : schedule_.model.group(step.subject).owner}));
   }
   void legend() {
-    double at = left;
+    double at = 14;
     const auto entry = [&](const std::string& style, std::string_view name) {
       svg_.rect(at, bottom_ + 38, 15, 15, style);
       svg_.text(at + 21, bottom_ + 50, "fill=\"#000000\"", name);
       svg_.out() << '\n';
-      at += 48 + SvgWriter::width(name, 12);
+      at += 38 + SvgWriter::width(name, 12);
     };
     for (const TimelineColor& color : timeline_colors) {
       if (!in_legend_[static_cast<std::size_t>(color.op)]) continue;
@@ -206,8 +206,8 @@ class Timeline {
 
 /// One execution as it is to be drawn; spans are [step of the schedule] in microseconds.
 struct TimelinePicture {
-  std::string_view title;
-  std::span<const Span> spans;
+  std::string_view title;       // above the picture
+  std::span<const Span> spans;  // by step
 };
 
 /// Writes executions of one schedule as an SVG picture, one above the other on the same scale:

@@ -14,19 +14,20 @@ namespace zero::plan {
 
 /// What is run.
 struct Training {
-  ModelDescription model;
-  StageValue stage{};
-  MeshShape mesh{};
-  std::size_t sequences = 1;    // of a rank, in a micro-step
-  std::size_t micro_steps = 1;  // before each update
-  Attention attention = Attention::flash;
-  Recompute recompute = Recompute::none;
-  Accounting bytes = mixed_16;
+  ModelDescription model;                  // what is trained
+  StageValue stage{};                      // by what it is sharded
+  MeshShape mesh{};                        // over what
+  std::size_t sequences = 1;               // of a rank, in a micro-step
+  std::size_t micro_steps = 1;             // before each update
+  Attention attention = Attention::flash;  // how it keeps activations
+  Recompute recompute = Recompute::none;   // what is recomputed
+  Accounting bytes = mixed_16;             // of a parameter
 
   double tokens_per_rank() const {  // in a step
     return static_cast<double>(sequences) * static_cast<double>(model.dims.context) *
            static_cast<double>(micro_steps);
   }
+  /// Of a step of so many micro-steps.
   Schedule schedule(std::size_t steps) const {
     return make_schedule(stage, model.shape(), training(model.groups(), steps));
   }
@@ -37,16 +38,19 @@ struct Prediction {
   double step_seconds = 0, tokens_per_second = 0;  // tokens of one device
   double model_utilization = 0;                    // MFU: 6 a parameter, and attention, of the peak
   double hardware_utilization = 0;                 // HFU: with what is computed again
-  double compute_seconds = 0, slowed_seconds = 0, exposed_seconds = 0, idle_seconds = 0;
-  Held held{};
-  Sent sent{};
-  double activation_bytes = 0;
+  double compute_seconds = 0, slowed_seconds = 0;  // what computing takes, and by how much longer
+  double exposed_seconds = 0, idle_seconds = 0;    // only communicating; not computing
+  Held held{};                                     // bytes of a rank
+  Sent sent{};                                     // bytes of a rank in a step
+  double activation_bytes = 0;                     // an estimate
+  /// All that a device holds.
   double device_bytes() const { return static_cast<double>(held.total()) + activation_bytes; }
 };
 
 /// How long each step of a schedule takes alone on a machine, in microseconds.
 class StepDuration {
  public:
+  /// Of a training on a machine.
   StepDuration(const Training& training, const Machine& machine, const Schedule& schedule)
       : training_(training), machine_(machine), schedule_(schedule) {
     const MeshShape mesh = training.mesh;
@@ -56,6 +60,7 @@ class StepDuration {
     tokens_ = static_cast<double>(training.sequences * training.model.dims.context);
   }
 
+  /// How long a step takes alone, in microseconds.
   double operator()(const Step& step) const {
     const Accounting& bytes = training_.bytes;
     switch (step.op) {

@@ -8,6 +8,7 @@
 
 namespace zero {
 
+/// Of KeepWhole.
 struct ResidentOptions {
   std::size_t smaller_than = 0;  // elements of a group that is kept whole
 };
@@ -21,7 +22,8 @@ struct ResidentOptions {
 /// Source:  stage3_param_persistence_threshold of DeepSpeed.
 template <ResidentOptions Options>
 struct KeepWhole {
-  using shards = Nothing;
+  using shards = Nothing;  // it shards nothing
+  /// As a policy says it; see WholeRule.
   static constexpr std::size_t whole_below = Options.smaller_than;
 };
 

@@ -13,12 +13,14 @@ namespace zero {
 /// A stage as a value: all that its schedules are generated from. Code that takes it is compiled
 /// once for all stages.
 struct StageValue {
-  StageTraits traits{};
-  Slots params{}, grads{};
+  StageTraits traits{};     // what is sharded
+  Slots params{}, grads{};  // how many there are of each
+  /// Adds all steps of a program.
   void (*emit)(ScheduleBuilder&) = nullptr;
-  WholeRule whole{};
+  WholeRule whole{};            // what stays whole
   std::size_t state_slots = 0;  // for optimizer state on its way, where it is offloaded
 };
+/// A stage as a value.
 template <class StageType>
 inline constexpr StageValue stage_value{StageType::traits,
                                         StageType::template slots<Parameters>(),
@@ -33,7 +35,9 @@ inline constexpr StageValue stage_value{StageType::traits,
 /// Errors:    ShapeError if the program names what the model does not have.
 class ScheduleMaker {
  public:
+  /// Makes schedules of this stage.
   constexpr explicit ScheduleMaker(const StageValue& stage) : stage_(stage) {}
+  /// Makes that of a model and a program, in the room that `out` has.
   constexpr void make(Schedule& out, const ModelShape& model, const Program& program) {
     builder_.begin(out, model, program, stage_.traits, stage_.params, stage_.grads,
                    stage_.state_slots);
@@ -64,6 +68,7 @@ constexpr Schedule make_schedule(const StageValue& stage, const ModelShape& mode
   ScheduleMaker(stage).make(schedule, model, program);
   return schedule;
 }
+/// The schedule of a stage for a model and a program.
 template <class StageType>
 constexpr Schedule make_schedule(const ModelShape& model, const Program& program) {
   return make_schedule(stage_value<StageType>, model, program);

@@ -86,7 +86,7 @@ struct WithPrecision {
   static_assert(detail::keeps_the_truth(Types),
                 "zero::Precision: weights without fp32 masters must be bf16; set .compute to bf16 "
                 "or leave .master true.");
-  static constexpr Precision types = Types;
+  static constexpr Precision types = Types;  // the types that it stands for
 };
 
 /// Whether a module can have these types; WithPrecision says why not.
@@ -98,6 +98,7 @@ constexpr bool is_valid(const Precision& types) {
 /// What a type of weights, or a WithPrecision, stands for.
 template <class T>
 inline constexpr Precision precision_of = {.compute = data_type<T>};
+/// Its types.
 template <Precision Types>
 inline constexpr Precision precision_of<WithPrecision<Types>> = WithPrecision<Types>::types;
 

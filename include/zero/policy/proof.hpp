@@ -13,9 +13,9 @@ namespace zero {
 /// What is wrong with a stage: its policies do not fit, or it breaks a rule on a model, of which
 /// this is the smallest. A compiler prints it with the error. No micro-steps stand for evaluation.
 struct Counterexample {
-  Misfit misfit = Misfit::none;
-  std::size_t units = 0, micro_steps = 0;
-  Finding finding{};
+  Misfit misfit = Misfit::none;            // how policies do not fit
+  std::size_t units = 0, micro_steps = 0;  // of the smallest model
+  Finding finding{};                       // the rule and the step
 };
 
 /// What the rules say of a stage on a chain of `Units` units.
@@ -104,23 +104,25 @@ consteval bool holds() {
   static_assert(rule != Rule::updated_once,
                 "zero: rule R4: this stage does not update each group exactly once from its "
                 "complete gradient; reduce it, and reduce it across replicas, before.");
-  static_assert(rule != Rule::no_race,
-                "zero: rule R5: two steps of this stage touch the same buffer and no wait orders "
-                "them.");
+  static_assert(
+      rule != Rule::no_race,
+      "zero: rule R5: two steps of this stage touch the same buffer and no wait orders "
+      "them; gather, reduce and release by the builder's verbs only, which add the waits.");
   static_assert(rule != Rule::lifetime,
                 "zero: rule R6: this stage uses a slot before its gather is complete or after its "
-                "release.");
+                "release; gather the unit before it computes, and release it after.");
   static_assert(rule != Rule::bound,
                 "zero: rule R7: this stage needs more slots than it declares; raise 'slots' or "
                 "prefetch less.");
   static_assert(rule != Rule::order,
                 "zero: rule R8: this stage computes out of the order of the program, or backward "
-                "without the activations of its micro-step.");
+                "without the activations of its micro-step; leave computes to the builder.");
   static_assert(rule != Rule::waits,
-                "zero: rule R9: a wait of this stage names no earlier step that signals.");
+                "zero: rule R9: a wait of this stage names no earlier step that signals; leave "
+                "waits to the builder.");
   static_assert(rule != Rule::boundary,
                 "zero: rule R10: the end of one training step and the begin of the next touch the "
-                "same buffer and no wait orders them.");
+                "same buffer and no wait orders them; leave waits to the builder.");
   return true;
 }
 

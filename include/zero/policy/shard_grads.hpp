@@ -8,6 +8,7 @@
 
 namespace zero {
 
+/// Of ShardGrads.
 struct GradsOptions {
   std::size_t slots = 2;         // whole gradients that may exist at once, of each kind
   bool every_micro_step = true;  // false: keep whole gradients until their last backward
@@ -17,8 +18,10 @@ struct GradsOptions {
 /// Source:  Rajbhandari et al., ZeRO, 2020, section 5.2.
 template <GradsOptions Options = GradsOptions{}>
 struct ShardGrads {
-  using shards = Gradients;
+  using shards = Gradients;  // gradients are sharded
+  /// Whole gradients at once.
   static constexpr Slots slots{Options.slots, !Options.every_micro_step};
+  /// Reduces a unit's gradient.
   static constexpr void after_backward(ScheduleBuilder& s, std::size_t unit) {
     if (Options.every_micro_step || s.last_backward(unit)) s.reduce(unit);
   }

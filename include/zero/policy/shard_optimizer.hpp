@@ -14,7 +14,8 @@ struct OptimizerOptions {};
 /// Source:  Rajbhandari et al., ZeRO, 2020, section 5.1.
 template <OptimizerOptions = OptimizerOptions{}>
 struct ShardOptimizer {
-  using shards = OptimizerState;
+  using shards = OptimizerState;  // the optimizer state is sharded
+  /// Publishes what was updated, where parameters are whole.
   static constexpr void after_update(ScheduleBuilder& s, std::size_t unit) { s.publish(unit); }
 };
 

@@ -8,7 +8,9 @@
 
 namespace zero {
 
+/// For keep_at_turn: all units stay whole until the pass back.
 inline constexpr std::size_t keep_all = ~std::size_t{0};
+/// Of ShardParams.
 struct ParamsOptions {
   std::size_t forward_prefetch = 1;   // computes for which units are gathered ahead
   std::size_t backward_prefetch = 1;  // the same while the pass goes backward
@@ -22,20 +24,26 @@ struct ParamsOptions {
 /// Source:  Rajbhandari et al., ZeRO, 2020, section 5.3.
 template <ParamsOptions Options = ParamsOptions{}>
 struct ShardParams {
-  using shards = Parameters;
+  using shards = Parameters;  // parameters are sharded
+  /// How far ahead units are gathered at most.
   static constexpr std::size_t furthest = Options.forward_prefetch > Options.backward_prefetch
                                               ? Options.forward_prefetch
                                               : Options.backward_prefetch;
+  /// Whole units at once.
   static constexpr Slots slots{Options.slots != 0 ? Options.slots : furthest + 1,
                                Options.slots == 0};
 
+  /// Gathers this unit and those ahead.
   static constexpr void before_forward(ScheduleBuilder& s, std::size_t) {
     gather_ahead(s, Options.forward_prefetch);
   }
+  /// Releases it, unless it comes again soon.
   static constexpr void after_forward(ScheduleBuilder& s, std::size_t unit) { leave(s, unit); }
+  /// Gathers this unit and those ahead.
   static constexpr void before_backward(ScheduleBuilder& s, std::size_t) {
     gather_ahead(s, Options.backward_prefetch);
   }
+  /// Releases it, unless it comes again soon.
   static constexpr void after_backward(ScheduleBuilder& s, std::size_t unit) { leave(s, unit); }
 
  private:

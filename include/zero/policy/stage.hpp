@@ -121,9 +121,10 @@ inline constexpr Misfit misfit_of<Stage<P...>> = misfit<P...>();
 /// StateHome `state_home`, with a number of `state_slots`, keeps optimizer state elsewhere.
 template <class... Policies>
 struct Stage {
+  /// Whether a policy shards that.
   template <class What>
   static constexpr bool shards = detail::times_sharded<What, Policies...> != 0;
-  static constexpr StageTraits traits{shards<Parameters>,
+  static constexpr StageTraits traits{shards<Parameters>,  // what its policies shard, together
                                       shards<Gradients>,
                                       shards<OptimizerState>,
                                       (requires { Policies::replicates; } || ...),
@@ -165,6 +166,7 @@ struct Stage {
     constexpr bool asks = (requires(const TensorFacts& t) { Policies::stays_whole(t); } || ...);
     return {whole_below(), asks ? &Stage::stays_whole : nullptr, asks};
   }
+  /// Units of fewer elements stay whole; 0 for none.
   static constexpr std::size_t whole_below() {
     std::size_t most = 0;
     in_order([&]<class P>() {

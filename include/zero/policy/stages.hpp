@@ -14,10 +14,10 @@
 
 namespace zero {
 
-using Ddp = Stage<>;
-using Zero1 = Stage<ShardOptimizer<>>;
-using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;
-using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;
+using Ddp = Stage<>;                                  // nothing is sharded
+using Zero1 = Stage<ShardOptimizer<>>;                // the optimizer state is sharded
+using Zero2 = Stage<ShardOptimizer<>, ShardGrads<>>;  // and gradients
+using Zero3 = Stage<ShardOptimizer<>, ShardGrads<>, ShardParams<>>;  // and parameters
 
 namespace detail {
 template <class StageType, class Policy>

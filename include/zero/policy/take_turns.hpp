@@ -11,8 +11,8 @@ namespace zero {
 /// on one device can block each other if two ranks run them in different order.
 /// Source:  NVIDIA/nccl issues 195 and 574.
 struct TakeTurns {
-  using shards = Nothing;
-  static constexpr bool takes_turns = true;
+  using shards = Nothing;                    // it shards nothing
+  static constexpr bool takes_turns = true;  // collectives run one at a time
 };
 
 }  // namespace zero

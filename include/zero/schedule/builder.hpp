@@ -12,8 +12,8 @@ namespace zero {
 
 /// How many slots of each kind to have; a pool that does not grow makes its count a bound.
 struct Slots {
-  std::size_t count = 0;
-  bool grows = true;
+  std::size_t count = 0;  // groups that are whole at once
+  bool grows = true;      // whether units that read more groups get more slots
 };
 
 /// Turns verbs on units into steps with operands, and hands out slots. It can be used again: what
@@ -21,10 +21,15 @@ struct Slots {
 class ScheduleBuilder {
  public:
   // What a policy may ask.
+  /// The units and groups.
   constexpr const ModelShape& model() const { return out_->model; }
+  /// What is computed, in which order.
   constexpr const Program& program() const { return out_->program; }
+  /// How many there are.
   constexpr std::size_t units() const { return model().units(); }
+  /// Whether it is the last one of a forward.
   constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }
+  /// In which micro-step the schedule is.
   constexpr std::size_t micro_step() const { return micro_step_; }
   /// The unit that computes `k` computes from now, or nowhere past the end; ahead(0) computes now.
   constexpr Index ahead(std::size_t k) const {
@@ -112,6 +117,7 @@ class ScheduleBuilder {
 
   // What Stage calls.
 
+  /// Begins a schedule; see Stage.
   constexpr void begin(Schedule& out, const ModelShape& model, const Program& program,
                        StageTraits traits, Slots params, Slots grads, std::size_t state_slots = 0) {
     out_ = &out;
@@ -141,6 +147,7 @@ class ScheduleBuilder {
   constexpr void keep_whole(std::size_t unit) {
     for (const Index g : model().unit(unit)) groups_[g].resident = true;
   }
+  /// Says which groups are always whole.
   constexpr void place_slots() {
     std::size_t kinds = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -166,16 +173,19 @@ class ScheduleBuilder {
     index_.go_to(compute.unit, place);
     return compute;
   }
+  /// Adds a compute.
   constexpr void compute(Compute compute) {
     emit(compute.op, compute.unit);
     if (compute.op == Op::backward) index_.pass_backward(out_->model, compute);
   }
+  /// Adds the norm and the decision of all ranks.
   constexpr void combine() { emit(Op::combine, 0); }
   /// Fetches the optimizer state of those groups that are updated next, as far as slots are free.
   constexpr void fetch_states() {
     if (!out_->traits.offloads()) return;
     for (Index g = states_.fetch(); g != nowhere; g = states_.fetch()) emit(Op::fetch_state, g);
   }
+  /// Adds the updates of a unit's groups.
   constexpr void update(std::size_t unit) {
     for (const Index g : model().unit(unit)) {
       GroupState& group = groups_[g];
@@ -190,6 +200,7 @@ class ScheduleBuilder {
       if (!out_->traits.shards_grads) drop_whole_gradient(g);
     }
   }
+  /// Finds the waits.
   constexpr void finish() {
     const auto groups = static_cast<Index>(groups_.size());
     const auto activations = static_cast<Index>(units_.size() * index_.sets());

@@ -8,11 +8,13 @@
 
 namespace zero {
 
+/// How many steps do that.
 constexpr std::size_t count(const Schedule& schedule, Op op) {
   std::size_t n = 0;
   for (const Step& step : schedule.steps) n += step.op == op;
   return n;
 }
+/// How many waits there are.
 constexpr std::size_t count_waits(const Schedule& schedule) {
   std::size_t n = 0;
   for (const Step& step : schedule.steps) {
@@ -91,7 +93,8 @@ constexpr void fit_slots(const Schedule& schedule, Space space, Elements element
 
 /// Elements that one rank holds in each space.
 struct Footprint {
-  std::size_t elements[space_count] = {};
+  std::size_t elements[space_count] = {};  // by space
+  /// Elements in a space.
   constexpr std::size_t operator[](Space space) const {
     return elements[static_cast<std::size_t>(space)];
   }
@@ -124,7 +127,7 @@ constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::
 
 /// When a step runs, in microseconds.
 struct Span {
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  // of the step
 };
 /// When each step runs if `duration(step)` is how long it takes alone. Streams run side by side;
 /// with `one_communicator`, collectives run one by one in issue order, as NCCL runs them.

@@ -34,6 +34,7 @@ concept Backend = requires(B& backend, const Step& step, std::uint32_t step_inde
 template <Backend B>
 class Executor {
  public:
+  /// Runs a schedule on a backend.
   Executor(const Schedule& schedule, B& backend) : schedule_(schedule), backend_(backend) {}
 
   /// One execution, for a backend that runs compute steps itself.

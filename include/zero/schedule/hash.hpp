@@ -12,6 +12,7 @@ namespace zero {
 /// Source:  Fowler, Noll, Vo; RFC 9923.
 class Hasher {
  public:
+  /// Adds a number to what is hashed.
   constexpr Hasher& mix(std::uint64_t value) {
     for (int i = 0; i < 8; ++i, value >>= 8) byte(value & 0xff);
     return *this;
@@ -21,6 +22,7 @@ class Hasher {
     for (const char c : text) byte(static_cast<unsigned char>(c));
     return mix(std::uint64_t{text.size()});
   }
+  /// The hash of all that was added.
   constexpr std::uint64_t value() const { return value_; }
 
  private:

@@ -108,6 +108,7 @@ void print_trace(Out& out, const Schedule& schedule, std::span<const Span> spans
   }
   out << "\n]\n";
 }
+/// The same with the units numbered.
 template <class Out>
 void print_trace(Out& out, const Schedule& schedule, std::span<const Span> spans) {
   print_trace(out, schedule, spans, [](std::size_t unit) { return std::to_string(unit); });

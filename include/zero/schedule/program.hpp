@@ -13,16 +13,16 @@ namespace zero {
 /// its weights, `use` numbers its runs from 0: each has activations of its own. The same forward
 /// again is its recomputation.
 struct Compute {
-  Op op = Op::none;
-  Index unit = 0, micro_step = 0, use = 0;
+  Op op = Op::none;                         // forward or backward
+  Index unit = 0, micro_step = 0, use = 0;  // which run of which unit
   friend constexpr bool operator==(const Compute&, const Compute&) = default;
 };
 
 /// The order of computing, which the user's loop fixes and a schedule must follow.
 struct Program {
-  std::vector<Compute> computes{};
-  std::size_t micro_steps = 1;
-  bool updates = false;  // whether the parameters are updated at the end
+  std::vector<Compute> computes{};  // in their order
+  std::size_t micro_steps = 1;      // how many there are
+  bool updates = false;             // whether the parameters are updated at the end
 };
 
 /// Makes `program` the usual training step: in each micro-step all units forward, then all
@@ -31,8 +31,9 @@ struct Program {
 /// Allocates: only if `program` never held as many computes.
 /// Errors:    ShapeError if an index needs more than 16 bits.
 constexpr void fill_training(Program& program, std::size_t units, std::size_t micro_steps) {
-  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units");
-  if (micro_steps >= nowhere) throw ShapeError("zero: a program has at most 65534 micro-steps");
+  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units; join some");
+  if (micro_steps >= nowhere)
+    throw ShapeError("zero: a program has at most 65534 micro-steps; begin more steps");
   program.micro_steps = micro_steps;
   program.updates = true;
   program.computes.clear();
@@ -58,7 +59,8 @@ constexpr void fill_training(Program& program, std::size_t units, std::size_t mi
 /// Source:  Chen et al., Training deep nets with sublinear memory cost, 2016, section 4.
 constexpr void fill_recomputing(Program& program, std::size_t units, std::size_t micro_steps,
                                 std::size_t segment) {
-  if (segment == 0) throw ShapeError("zero: a segment to recompute has at least one unit");
+  if (segment == 0)
+    throw ShapeError("zero: recomputing: a segment has no units; give it at least one");
   fill_training(program, units, micro_steps);  // checks the counts
   program.computes.clear();
   program.computes.reserve(3 * units * micro_steps);
@@ -76,7 +78,7 @@ constexpr void fill_recomputing(Program& program, std::size_t units, std::size_t
 }
 /// Makes `program` one forward pass that changes nothing.
 constexpr void fill_evaluation(Program& program, std::size_t units) {
-  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units");
+  if (units >= nowhere) throw ShapeError("zero: a program has at most 65534 units; join some");
   program.micro_steps = 1;
   program.updates = false;
   program.computes.clear();
@@ -85,16 +87,19 @@ constexpr void fill_evaluation(Program& program, std::size_t units) {
     program.computes.push_back({Op::forward, static_cast<Index>(u), 0});
   }
 }
+/// The usual order: units forward, then backward, in each micro-step.
 constexpr Program training(std::size_t units, std::size_t micro_steps = 1) {
   Program program;
   fill_training(program, units, micro_steps);
   return program;
 }
+/// The same with forwards that run again, segment by segment.
 constexpr Program recomputing(std::size_t units, std::size_t micro_steps, std::size_t segment) {
   Program program;
   fill_recomputing(program, units, micro_steps, segment);
   return program;
 }
+/// All units forward, once.
 constexpr Program evaluation(std::size_t units) {
   Program program;
   fill_evaluation(program, units);

@@ -37,9 +37,9 @@ enum class Rule : std::uint8_t {
 
 /// The first rule that a schedule breaks, and where. `other` is the second step of a race.
 struct Finding {
-  Rule rule = Rule::none;
-  std::uint32_t step = 0, other = 0;
-  Index subject = 0;
+  Rule rule = Rule::none;             // the one that is broken
+  std::uint32_t step = 0, other = 0;  // numbers of steps
+  Index subject = 0;                  // the unit or group that it is about
   friend constexpr bool operator==(const Finding&, const Finding&) = default;
 };
 

@@ -17,7 +17,7 @@ enum class StateHome : std::uint8_t { here, host_memory, file };
 
 /// What a stage does, as far as it decides where data lives and when a gradient is complete.
 struct StageTraits {
-  bool shards_params = false, shards_grads = false, shards_optimizer = false;
+  bool shards_params = false, shards_grads = false, shards_optimizer = false;  // what is sharded
   bool replicates = false;       // groups of ranks hold replicas of the shards
   bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
@@ -29,14 +29,15 @@ struct StageTraits {
 
 /// The steps of one execution of a program, the same on every rank, in issue order.
 struct Schedule {
-  ModelShape model{};
-  StageTraits traits{};
-  Program program{};
+  ModelShape model{};              // units and groups
+  StageTraits traits{};            // what is sharded
+  Program program{};               // what is computed
   Index extent[space_count] = {};  // number of buffers in each space
   std::vector<Index> home{};       // [group] slot of params_whole where it always is, or nowhere
-  std::vector<Step> steps{};
+  std::vector<Step> steps{};       // in issue order
 };
 
+/// How many buffers a space has.
 constexpr std::size_t extent(const Schedule& schedule, Space space) {
   return schedule.extent[static_cast<std::size_t>(space)];
 }

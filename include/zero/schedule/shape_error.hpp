@@ -8,10 +8,13 @@
 namespace zero {
 
 /// A model or program that no schedule can hold; in a constant expression, a compile error.
-/// It is not a ContractError, because <stdexcept> would double what these headers cost to include.
+/// It is not a ContractError, because `<stdexcept>` would double what these headers cost to
+/// include.
 class ShapeError : public std::exception {
  public:
+  /// An error with this text, which must live as long.
   explicit ShapeError(const char* sentence) noexcept : sentence_(sentence) {}
+  /// The text.
   const char* what() const noexcept override { return sentence_; }
 
  private:

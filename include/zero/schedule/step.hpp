@@ -8,16 +8,17 @@
 
 namespace zero {
 
-using Index = std::uint16_t;  // a unit, group, slot or micro-step
-inline constexpr Index nowhere = 0xFFFF;
-inline constexpr std::uint32_t no_wait = ~std::uint32_t{0};
+using Index = std::uint16_t;                                 // a unit, group, slot or micro-step
+inline constexpr Index nowhere = 0xFFFF;                     // stands for no unit, group or slot
+inline constexpr std::uint32_t no_wait = ~std::uint32_t{0};  // stands for no step
 inline constexpr std::size_t max_groups = 4;     // groups of parameters that one unit may read
 inline constexpr std::size_t max_accesses = 10;  // buffers that one step may touch
 
 /// In-order queues. Steps of one stream run in the order in which they are issued.
 /// The last one is used only where optimizer state is kept elsewhere than where it is updated.
 enum class StreamId : std::uint8_t { compute, gather, reduce, replicate, offload };
-inline constexpr std::size_t stream_count = 5;
+inline constexpr std::size_t stream_count = 5;  // how many streams there are
+/// The name of a stream.
 constexpr const char* name_of(StreamId stream) {
   constexpr const char* names[stream_count] = {"compute", "gather", "reduce", "replicate",
                                                "offload"};
@@ -37,7 +38,7 @@ enum class Space : std::uint8_t {
   device,        // [0] the room on the device that collectives need, where they must take turns
   state_slot,    // [slot] optimizer state while it is updated, where it is kept elsewhere
 };
-inline constexpr std::size_t space_count = 10;
+inline constexpr std::size_t space_count = 10;  // how many spaces there are
 
 /// How a step touches a buffer. For gradients and control, `write` begins a sum and `update` adds.
 enum class Mode : std::uint8_t { none, read, write, update };
@@ -61,16 +62,18 @@ enum class Op : std::uint8_t {
   fetch_state,
   store_state,
 };
-inline constexpr std::size_t op_count = 15;
+inline constexpr std::size_t op_count = 15;  // how many operations there are
 
+/// How an operation touches a space.
 struct Operand {
-  Space space{};
-  Mode mode = Mode::none;
+  Space space{};           // which
+  Mode mode = Mode::none;  // how
 };
+/// What is known of an operation.
 struct OpInfo {
-  const char* name;
-  StreamId stream;
-  Operand operands[4];
+  const char* name;     // as it is printed
+  StreamId stream;      // on which it runs
+  Operand operands[4];  // what it touches
 };
 
 /// What every operation reads and writes. One rule completes the table: the shard of what is not
@@ -118,22 +121,26 @@ inline constexpr OpInfo op_table[op_count] = {
      StreamId::offload,
      {{Space::state_slot, Mode::read}, {Space::optimizer, Mode::write}}},
 };
+/// What is known of an operation.
 constexpr const OpInfo& info(Op op) { return op_table[static_cast<std::size_t>(op)]; }
+/// Whether user code runs.
 constexpr bool computes(Op op) { return op == Op::forward || op == Op::backward; }
 /// Whether an operation is a collective of the ranks that hold the same shard.
 constexpr bool across_replicas(Op op) {
   return op == Op::all_reduce_replicas || op == Op::reduce_scatter_replicas ||
          op == Op::gather_replicas;
 }
+/// Whether it is a collective.
 constexpr bool communicates(Op op) {
   return op == Op::gather || op == Op::reduce_scatter || op == Op::all_reduce ||
          op == Op::combine || across_replicas(op);
 }
 
+/// How a step touches a buffer.
 struct Access {
-  Space space{};
-  Mode mode = Mode::none;
-  Index index = nowhere;
+  Space space{};           // where
+  Mode mode = Mode::none;  // how
+  Index index = nowhere;   // which buffer of the space
   friend constexpr bool operator==(const Access&, const Access&) = default;
 };
 
@@ -143,16 +150,18 @@ struct Access {
 /// latest record is. So a schedule is a cycle, and the boundary of two training steps costs
 /// nothing.
 struct Step {
-  Op op = Op::none;
-  StreamId stream = StreamId::compute;
-  Index subject = 0;  // unit or group
-  Index micro_step = 0;
-  std::uint8_t access_count = 0;
-  bool signals = false;
+  Op op = Op::none;                     // what it does
+  StreamId stream = StreamId::compute;  // on which it runs
+  Index subject = 0;                    // unit or group
+  Index micro_step = 0;                 // in which micro-step
+  std::uint8_t access_count = 0;        // how many accesses
+  bool signals = false;                 // whether somebody waits for it
   std::uint32_t waits[stream_count] = {no_wait, no_wait, no_wait, no_wait, no_wait};
   Access accesses[max_accesses] = {};
 
+  /// The first access.
   constexpr const Access* begin() const { return accesses; }
+  /// Behind the last access.
   constexpr const Access* end() const { return accesses + access_count; }
   friend constexpr bool operator==(const Step&, const Step&) = default;
 };

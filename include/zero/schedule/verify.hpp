@@ -17,6 +17,7 @@ namespace zero {
 /// Allocates: only if it never saw as large a schedule.
 class Verifier {
  public:
+  /// The first rule that the schedule breaks.
   constexpr Finding verify(const Schedule& schedule) {
     if (const Finding f = contents_.check(schedule); f.rule != Rule::none) return f;
     if (const Finding f = detail::check_waits(schedule); f.rule != Rule::none) return f;

@@ -94,6 +94,7 @@ class WaitFinder {
   detail::Scratch<Clock> implied_{};
 };
 
+/// The same with room of its own.
 constexpr void find_waits(Schedule& schedule) { WaitFinder{}.find(schedule); }
 
 }  // namespace zero

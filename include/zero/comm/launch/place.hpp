@@ -20,7 +20,7 @@ namespace zero {
 
 /// A process among those that were started together.
 struct LaunchPlace {
-  std::size_t rank = 0, size = 1;
+  std::size_t rank = 0, size = 1;                     ///< among all that were started together
   std::optional<std::size_t> local_rank, local_size;  ///< among those on this machine
   std::string launcher;                               ///< "torchrun", or "Open MPI and Slurm"
   std::string run;  ///< what tells this run from others, where the launcher has such a name

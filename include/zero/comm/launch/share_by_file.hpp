@@ -23,12 +23,13 @@
 
 namespace zero {
 
+/// Where ranks meet that see the same file.
 struct FileRendezvous {
   std::string path = {};  ///< in a folder that is there, on a file system that all ranks see
   /// Tells this run from all others, also from an earlier try: a job's number and how often it was
   /// started. At most 128 bytes.
   std::string run = {};
-  std::chrono::milliseconds time_limit = std::chrono::seconds(30);
+  std::chrono::milliseconds time_limit = std::chrono::seconds(30);  // for rank 0 to write it
   /// A file is stale if it was written longer ago, or as far in the future, by this rank's clock.
   std::chrono::seconds most_age = std::chrono::minutes(10);
 };

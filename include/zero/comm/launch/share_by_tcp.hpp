@@ -19,13 +19,14 @@
 
 namespace zero {
 
+/// Where ranks meet that reach rank 0 by TCP.
 struct TcpRendezvous {
   std::string address = {};  ///< of rank 0, a name or a number; rank 0 listens at nothing else
-  std::uint16_t port = 0;
+  std::uint16_t port = 0;    // where rank 0 listens
   /// What ranks of this run know and others do not: 1 to 64 bytes. It keeps other runs and
   /// strangers out, not who reads along: it is sent as it is.
   std::string token = {};
-  std::chrono::milliseconds time_limit = std::chrono::seconds(30);
+  std::chrono::milliseconds time_limit = std::chrono::seconds(30);  // for all ranks to come
 };
 
 namespace detail {

@@ -42,7 +42,7 @@ namespace zero {
 ///          named by their first 31 bytes.
 class MpiCommunicator : public detail::HostCollectives<detail::MpiTask> {
  public:
-  using Stream = HostStream;
+  using Stream = HostStream;  // on which collectives may be enqueued
 
   /// The ranks of `comm`. A collective; blocks.
   ///

@@ -8,6 +8,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a communicator over MPI.
 struct MpiOptions {
   /// How long a collective waits for its peers before it fails on all ranks.
   std::chrono::milliseconds time_limit = std::chrono::seconds(30);

@@ -47,7 +47,7 @@ inline ncclUniqueId nccl_unique_id() {
 /// names the first collective that has not ended.
 class NcclCommunicator : public detail::NcclCollectives {
  public:
-  using Stream = CudaStream;
+  using Stream = CudaStream;  // on which collectives may be enqueued
 
   /// Joins the communicator that `id` names, on the current device, as one of `size` ranks. All of
   /// them must call it; blocks, at most for the time limit.

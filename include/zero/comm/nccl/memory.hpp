@@ -24,6 +24,7 @@ class NcclMemory {
   NcclMemory() = default;
   explicit NcclMemory(int ordinal) : ordinal_(ordinal) {}
 
+  /// Memory of ncclMemAlloc, on the current device.
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     detail::check_alignment("NcclMemory", alignment);
     const detail::CurrentDevice device(ordinal_ < 0 ? detail::current_device() : ordinal_);
@@ -36,6 +37,7 @@ class NcclMemory {
     return pointer;
   }
 
+  /// Gives it back.
   void deallocate(void* pointer, std::size_t) noexcept { ncclMemFree(pointer); }
 
  private:
@@ -66,6 +68,7 @@ class NcclWindow {
     });
 #endif
   }
+  /// Takes over the registration.
   NcclWindow(NcclWindow&& other) noexcept
       : member_(std::move(other.member_)), window_(std::exchange(other.window_, nullptr)) {}
   NcclWindow& operator=(NcclWindow&&) = delete;
@@ -81,6 +84,7 @@ class NcclWindow {
 #endif
   }
 
+  /// Whether NCCL could register the block.
   bool registered() const { return window_ != nullptr; }
 
  private:

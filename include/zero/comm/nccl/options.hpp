@@ -25,22 +25,25 @@ enum class NcclFailure : std::uint8_t {
 /// what each of them did last. Pass the same one to all.
 class NcclBoard {
  public:
+  /// A board for so many ranks.
   explicit NcclBoard(std::size_t ranks)
       : world_(std::make_shared<detail::World>(ranks, std::chrono::milliseconds(0))) {}
 
+  /// What the ranks write on.
   const std::shared_ptr<detail::World>& world() const { return world_; }
 
  private:
   std::shared_ptr<detail::World> world_;
 };
 
+/// What a caller may choose of a communicator over NCCL.
 struct NcclOptions {
   /// Of each wait of the host for other ranks, counted from the last sign of life.
   std::chrono::milliseconds time_limit = std::chrono::seconds(30);
   /// NCCL's own options: minCTAs, maxCTAs, CTAPolicy, splitShare, commName and so on, as far as its
   /// version has them. `blocking` is always 0, so that a time limit can hold. Unused by adopt().
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  NcclFailure on_failure = NcclFailure::abort;
+  NcclFailure on_failure = NcclFailure::abort;  // what becomes of the communicators
   /// Bytes of pinned and of device memory, each, that collectives of the host go through.
   std::size_t host_buffer_bytes = 256 * 1024;
   /// Collectives that are followed until their end, so that an error can name the first that is

@@ -19,6 +19,7 @@
 
 namespace zero {
 
+/// What a caller may choose of a device.
 struct CudaDeviceOptions {
   /// Of the device; -1 for the one that is current in the thread that constructs.
   int ordinal = -1;
@@ -33,10 +34,11 @@ struct CudaDeviceOptions {
 /// some time limits, and makes late collectives end: memory that they use must outlive it.
 class CudaDevice {
  public:
-  using Stream = CudaStream;
-  using Event = CudaEvent;
-  using Memory = CudaMemory;
+  using Stream = CudaStream;  // a queue of work
+  using Event = CudaEvent;    // a point in a queue
+  using Memory = CudaMemory;  // of the device
 
+  /// The device with the number in the options.
   explicit CudaDevice(CudaDeviceOptions options = {})
       : state_(std::make_shared<detail::CudaState>(
             options.ordinal < 0 ? detail::current_device() : options.ordinal, options.time_limit)) {
@@ -85,7 +87,9 @@ class CudaDevice {
   /// Waits for all streams, then throws the first error of the first stream that has one.
   void synchronize() { detail::synchronize_all(streams_); }
 
+  /// The number of the device.
   int ordinal() const { return state_->ordinal(); }
+  /// How long the host waits at most.
   std::chrono::milliseconds time_limit() const { return state_->limit(); }
   /// Memory of this device, whichever is current.
   CudaMemory memory() const { return CudaMemory(ordinal()); }

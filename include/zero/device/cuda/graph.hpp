@@ -19,6 +19,7 @@ class CudaGraph {
   /// Nothing to launch.
   CudaGraph() = default;
   CudaGraph(CudaGraph&& other) noexcept : work_(std::exchange(other.work_, nullptr)) {}
+  /// Takes over the graph, and frees its own.
   CudaGraph& operator=(CudaGraph&& other) noexcept {
     std::swap(work_, other.work_);
     return *this;
@@ -28,6 +29,7 @@ class CudaGraph {
     if (work_ != nullptr) cudaGraphExecDestroy(work_);
   }
 
+  /// Whether there is nothing to launch.
   bool empty() const { return work_ == nullptr; }
 
   /// Enqueues all of the work.
@@ -43,6 +45,7 @@ class CudaGraph {
     detail::check_cuda(cudaGraphLaunch(work_, stream.native()), "cudaGraphLaunch");
   }
 
+  /// For calls of CUDA.
   cudaGraphExec_t native() const { return work_; }
 
  private:
@@ -61,6 +64,7 @@ class CudaGraph {
 /// constructs, enqueues and ends it.
 class CudaCapture {
  public:
+  /// Begins: what `origin`, and `others` after it, get is kept and not run.
   CudaCapture(CudaStream& origin, std::vector<CudaStream*> others)
       : origin_(origin), others_(std::move(others)), ends_(others_.size()) {
     // Other threads, such as other ranks, may allocate meanwhile.

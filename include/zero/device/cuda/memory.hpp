@@ -22,7 +22,7 @@ inline void check_alignment(const char* source, std::size_t alignment) {
   if (alignment <= cuda_alignment) return;
   throw ContractError(std::string(source) + "::allocate: alignment is " +
                       std::to_string(alignment) + " bytes, at most " +
-                      std::to_string(cuda_alignment) + " are possible");
+                      std::to_string(cuda_alignment) + " are possible; ask for less");
 }
 
 /// "CudaMemory::allocate (cudaMalloc) of 4096 bytes, of which the device has 100 free".
@@ -46,6 +46,7 @@ class CudaMemory {
   CudaMemory() = default;
   explicit CudaMemory(int ordinal) : ordinal_(ordinal) {}
 
+  /// Memory of the current device.
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     detail::check_alignment("CudaMemory", alignment);
     const detail::CurrentDevice device(ordinal_ < 0 ? detail::current_device() : ordinal_);
@@ -58,6 +59,7 @@ class CudaMemory {
     return pointer;
   }
 
+  /// Gives it back.
   void deallocate(void* pointer, std::size_t) noexcept {
     if (cudaFree(pointer) != cudaSuccess) cudaGetLastError();
   }
@@ -71,6 +73,7 @@ static_assert(Memory<CudaMemory>);
 /// Memory of the host that devices copy from and to asynchronously, by cudaHostAlloc.
 class PinnedMemory {
  public:
+  /// Memory of the host that a device can copy from and to.
   void* allocate(std::size_t bytes, std::size_t alignment = memory_alignment) {
     detail::check_alignment("PinnedMemory", alignment);
     void* pointer = nullptr;
@@ -83,6 +86,7 @@ class PinnedMemory {
     return pointer;
   }
 
+  /// Gives it back.
   void deallocate(void* pointer, std::size_t) noexcept {
     if (cudaFreeHost(pointer) != cudaSuccess) cudaGetLastError();
   }

@@ -72,7 +72,9 @@ class CudaStream {
     return status == cudaStreamCaptureStatusActive;
   }
 
+  /// As errors say it.
   const std::string& name() const { return name_; }
+  /// For kernels and calls of CUDA.
   cudaStream_t native() const { return stream_; }
   /// The device that it belongs to.
   int ordinal() const { return state_->ordinal(); }

@@ -258,7 +258,7 @@ class Schedules {
                         std::to_string(schedule.model.units()) + " units and " +
                         std::to_string(schedule.program.micro_steps) +
                         " micro-steps breaks a rule at step " + std::to_string(found.step) + ": " +
-                        sentence(found.rule));
+                        sentence(found.rule) + "; change the policy that adds this step");
   }
 
   const ParameterTable& parameters_;

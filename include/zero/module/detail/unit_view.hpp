@@ -19,7 +19,8 @@ template <template <class> class Kind, class Model, class F>
 void with_kind(const Model& model, const ParameterTable& parameters, const Step& step,
                std::string_view of, F f) {
   static_assert(Model::template has_kind<Kind>,
-                "zero: no unit of this model is of the kind whose tensors are asked for.");
+                "zero: no unit of this model is of the kind whose tensors are asked for; ask for a "
+                "kind that zero::model was given.");
   for (const std::size_t u : parameters.units()[step.subject].reads) {
     if (!of.empty() && parameters.units()[u].name != of) continue;
     if (model.template with_kind<Kind>(u, [&](const auto& config) { f(config, u); })) return;

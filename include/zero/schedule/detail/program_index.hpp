@@ -31,7 +31,10 @@ class ProgramIndex {
       const Compute compute = computes[c];
       const bool exists = zero::computes(compute.op) && compute.unit < model.units() &&
                           compute.micro_step < micro_steps_;
-      if (!exists) throw ShapeError("zero: a program names a unit or micro-step that is not there");
+      if (!exists)
+        throw ShapeError(
+            "zero: a program names a unit or micro-step that its model does not have; number both "
+            "from 0");
       Unit& unit = units_[compute.unit];
       next_[c] = unit.next;
       unit.next = c;
@@ -48,7 +51,9 @@ class ProgramIndex {
       }
     }
     if (model.units() * sets_ > nowhere) {
-      throw ShapeError("zero: a program holds the activations of more than 65535 units at once");
+      throw ShapeError(
+          "zero: a program holds the activations of more than 65535 units at once; run backwards "
+          "earlier");
     }
   }
   /// Notes that `unit` computes now, at `place`.

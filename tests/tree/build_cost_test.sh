@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What users compile does not grow unnoticed. Of clang, the numbers of classes and functions that are
+# instantiated, which are exact: at most 3 % above those recorded in build_cost.txt. Of the compiler
+# of this build, the time that zero.hpp takes, as a multiple of the standard headers that it includes,
+# measured beside it: at most a quarter above.
+# To record new ones, after a look at what grew: build_cost_test.sh SOURCE_DIR COMPILER CLANG --record
+# usage: build_cost_test.sh SOURCE_DIR COMPILER CLANG [--record]      CLANG "" if it is not here
+source "$(dirname "$0")/cases.sh"
+cd "$1" || exit 2
+compiler=$2 clang=$3 record=${4:-}
+again="tests/tree/build_cost_test.sh . $compiler '$clang' --record"
+baselines=tests/tree/build_cost.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+printf '%s\n' '#include <zero/policy/proof.hpp>' 'static_assert(zero::proven<zero::Zero3>);' \
+  >"$work/proof.cpp"
+echo '#include <zero/zero.hpp>' >"$work/zero.cpp"
+
+# instantiated FILE EVENT: how many, with neither optimiser nor back end.
+instantiated() {
+  local base=$work/$(basename "$1" .cpp)
+  [ -f "$base.json" ] ||
+    "$clang" -std=c++20 -Iinclude -S -emit-llvm -Xclang -disable-llvm-passes -ftime-trace \
+      -ftime-trace-granularity=0 "$1" -o "$base.ll" || return
+  grep -o "\"name\":\"$2\"" "$base.json" | wc -l
+}
+# The CPU time of one compilation, in ms.
+once() {
+  local TIMEFORMAT='%U %S'
+  { time "$compiler" -std=c++20 -Iinclude -fsyntax-only "$1" 2>"$work/errors"; } 2>&1 |
+    awk '{ print int(1000 * ($1 + $2) + 0.5) }'
+}
+# The least of some runs, taken in turns, so that a busy machine slows both.
+include_percent() {
+  local ours=1000000 theirs=1000000 time
+  "$compiler" -std=c++20 -Iinclude -MM "$work/zero.cpp" | tr ' \\' '\n\n' | grep '^include/' |
+    xargs grep -hE '^#include <[^z]' | sort -u >"$work/standard.cpp"
+  for _ in 1 2 3; do
+    time=$(once "$work/zero.cpp") && [ "$time" -lt $ours ] && ours=$time
+    time=$(once "$work/standard.cpp") && [ "$time" -lt $theirs ] && theirs=$time
+  done
+  [ -s "$work/errors" ] && cat "$work/errors" >&2
+  echo $((100 * ours / theirs))
+}
+version() { "$1" --version | sed "s/^[^ ]* //; q"; }  # less the name it was called by
+measure() { # NAME
+  case $1 in
+    proof_classes) instantiated "$work/proof.cpp" InstantiateClass ;;
+    proof_functions) instantiated "$work/proof.cpp" InstantiateFunction ;;
+    quickstart_classes) instantiated examples/01_quickstart.cpp InstantiateClass ;;
+    quickstart_functions) instantiated examples/01_quickstart.cpp InstantiateFunction ;;
+    include_percent) include_percent ;;
+  esac
+}
+
+names=(proof_classes proof_functions quickstart_classes quickstart_functions include_percent)
+if [ "$record" = --record ]; then
+  {
+    echo "# Recorded by build_cost_test.sh, which says what each is."
+    echo "clang $(version "$clang")"
+    echo "compiler $(version "$compiler")"
+    for name in "${names[@]}"; do echo "$name $(measure "$name")"; done
+  } >"$work/new" && mv "$work/new" $baselines && cat $baselines
+  exit
+fi
+declare_cases ${#names[@]}
+recorded() { sed -n "s/^$1 //p" $baselines; }
+for name in "${names[@]}"; do
+  with=clang && by=$clang most=103
+  [ "$name" != include_percent ] || { with=compiler && by=$compiler most=125; }
+  if [ -z "$by" ] || [ "$(version "$by")" != "$(recorded $with)" ]; then
+    echo "Not compared, as it was recorded with another compiler, $(recorded $with): $name"
+    pass
+    continue
+  fi
+  measured=$(measure "$name")
+  if [ "${measured:-0}" -gt 0 ] && [ $((100 * measured)) -le $((most * $(recorded "$name"))) ]; then
+    pass
+  else
+    fail "$name is ${measured:-unknown}, recorded is $(recorded "$name"), at most $most % of it are" \
+      "allowed. Look at what grew; if that is worth it: $again"
+  fi
+done
+finish
