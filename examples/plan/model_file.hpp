@@ -120,6 +120,10 @@ class FlatJson {
     if (next() != '}') {
       do {
         std::string key = string();
+        for (const auto& member : members) {
+          if (member.first == key)
+            throw UsageError("The " + std::string(kind_) + " file has '" + key + "' twice.");
+        }
         expect(':');
         members.emplace_back(std::move(key), next() == '"' ? string() : word());
       } while (take(','));
@@ -152,7 +156,8 @@ class FlatJson {
   }
   std::string word() {
     const std::size_t end = std::min(text_.find_first_of(",} \t\r\n", at_), text_.size());
-    if (end == at_) refuse("a value");
+    if (end == at_ || text_[at_] == '{' || text_[at_] == '[')
+      refuse("a number, a string, true or false");
     const std::string_view found = text_.substr(at_, end - at_);
     at_ = end;
     return std::string(found);

@@ -132,6 +132,10 @@ class Reader {
       throw UsageError("--batch " + std::to_string(q.global_batch) + " is not divisible by " +
                        std::to_string(q.devices) +
                        " devices: each trains on equally many sequences of a step.");
+    const NamedStage* const asked = find_stage(q.stage);
+    if (asked != nullptr && zero::plan::detail::meshes_of(q, asked->stage).empty())
+      throw UsageError("--stage " + std::string(q.stage) + " on " + std::to_string(q.devices) +
+                       " devices has no two groups of 2, 4, 8, ... devices that are replicas.");
     return options_;
   }
 

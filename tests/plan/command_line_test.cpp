@@ -121,6 +121,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
       {"model"},
       {"--model"},
       {"--context", "0"},
+      {"--stage", "hybrid", "--devices", "1"},
+      {"--stage", "hpz", "--devices", "7"},
       {"--device", "a100"},
       {"--layers", "4096", "--width", "1048576", "--heads", "1"}};
   for (const auto& arguments : wrong) {
@@ -130,8 +132,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
   }
   for (const char* text :
        {"", "{", "[]", "{\"layers\": 2", "{\"layers\" 2}", "{\"layers\": 2,}", "{\"layers\": 2} x",
-        "{\"layers\": {}}", "{\"layers\": -2}", "{\"layers\": \"2\\\"\"}", "{\"depth\": 2}",
-        "{\"width\": 2}", "{\"layers\": 2, \"tied\": 1}", "{layers: 2}"}) {
+        "{\"layers\": {}}", "{\"layers\": 2, \"width\": 64, \"heads\": 8, \"layers\": 2}",
+        "{\"layers\": -2}", "{\"layers\": \"2\\\"\"}", "{\"depth\": 2}", "{\"width\": 2}",
+        "{\"layers\": 2, \"tied\": 1}", "{layers: 2}"}) {
     BOOST_TEST(!error_of([&] { zero_plan::read_model(text); }).empty(), text);
   }
 }
@@ -218,10 +221,9 @@ BOOST_AUTO_TEST_CASE(the_page_needs_nothing_else_and_carries_what_the_program_an
     for (const std::size_t batch : axes.batches) {
       const std::string n = std::to_string(devices), all = std::to_string(batch * devices);
       for (const zero::plan::NamedStage& stage : zero::plan::known_stages) {
-        const std::string name(stage.name);
-        const zero::plan::Question asked = parse({"--model", "gpt2", "--devices", n.c_str(),
-                                                  "--batch", all.c_str(), "--stage", name.c_str()})
-                                               .question;
+        zero::plan::Question asked =
+            parse({"--model", "gpt2", "--devices", n.c_str(), "--batch", all.c_str()}).question;
+        asked.stage = stage.name;
         const zero::plan::Advice answer = zero::plan::advise(asked);
         if (answer.candidates.empty()) continue;
         const std::string cell = "{\"answer\":" + zero_plan::json(answer.candidates.front());
