@@ -30,5 +30,3 @@ BENCHMARK(cast<float, zero::fp16>)->UseManualTime();
 BENCHMARK(cast<zero::fp16, float>)->UseManualTime();
 
 }  // namespace
-
-BENCHMARK_MAIN();

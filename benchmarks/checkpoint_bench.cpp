@@ -203,5 +203,3 @@ BENCHMARK(load)->Apply(sizes);
 BENCHMARK(save_beside)->Apply(sizes);
 
 }  // namespace
-
-BENCHMARK_MAIN();

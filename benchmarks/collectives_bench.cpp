@@ -2,12 +2,13 @@
 // Copyright The zero authors
 // How near do collectives of threads come to the memory that they move?
 //
-// `bytes` is the whole (gathered) buffer of a rank. Each iteration times the collective and, right
-// after it, its limit on as many threads: memcpy of as many bytes for all_gather, a plain loop
-// that sums as many arrays for reduce_scatter, both for all_reduce. `ratio` is the median over the
-// iterations of limit / collective, `best_ratio` compares the fastest of each, `thread_ratio` is
-// the median by the clock of the thread, which other programs stretch least. A barrier has no
-// limit.
+// `bytes` is the whole (gathered) buffer of a rank. Each iteration times the collective, a small
+// one several times in a row, and, right after it, its limit on as many threads: memcpy of as many
+// bytes for all_gather, a plain loop that sums as many arrays for reduce_scatter, both for
+// all_reduce. `ratio` is the median over the iterations of limit / collective, `best_ratio`
+// compares the fastest of each, `thread_ratio` is the median by the clock of the thread, which
+// other programs stretch least. A barrier has no limit. Elements are of fp32, or where the name
+// says so of bf16, whose sums are rounded once.
 
 #include <benchmark/benchmark.h>
 
@@ -26,59 +27,74 @@ namespace {
 using Comm = zero::ThreadCommunicator;
 using Clock = std::chrono::steady_clock;
 
-void sum(float* __restrict out, const float* a, std::size_t count, std::size_t ranks) {
-  const float* b = a + count;
-  const float* c = b + count;
-  const float* d = c + count;
+template <class T>
+void sum(T* __restrict out, const T* a, std::size_t count, std::size_t ranks) {
+  const T* b = a + count;
+  const T* c = b + count;
+  const T* d = c + count;
   if (ranks == 2) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
+    for (std::size_t i = 0; i < count; ++i) out[i] = T(float(a[i]) + float(b[i]));
   } else {
-    for (std::size_t i = 0; i < count; ++i) out[i] = a[i] + b[i] + c[i] + d[i];
+    for (std::size_t i = 0; i < count; ++i)
+      out[i] = T(float(a[i]) + float(b[i]) + float(c[i]) + float(d[i]));
   }
 }
 
 /// The buffers of one rank; `count` is its part of `whole`.
+template <class T>
 struct Rank {
   Rank(const Comm& communicator, std::size_t bytes)
-      : comm(communicator), count(bytes / sizeof(float) / comm.size()) {
-    whole.resize(count * comm.size(), 1);
-    own.resize(count * comm.size(), 1);
-    part.resize(count, 1);
+      : comm(communicator), count(bytes / sizeof(T) / comm.size()) {
+    whole.resize(count * comm.size(), T(1.0F));
+    own.resize(count * comm.size(), T(1.0F));
+    part.resize(count, T(1.0F));
   }
 
   Comm comm;
   std::size_t count;
-  std::vector<float> whole;
-  std::vector<float> own;  // never seen by peers: for the limits
-  std::vector<float> part;
+  std::vector<T> whole;
+  std::vector<T> own;  // never seen by peers: for the limits
+  std::vector<T> part;
 };
 
 struct AllGather {
-  static void collective(Rank& r) { r.comm.all_gather(r.part.data(), r.whole.data(), r.count); }
-  static void limit(Rank& r) {
-    std::memcpy(r.whole.data(), r.own.data(), r.own.size() * sizeof(float));
+  template <class T>
+  static void collective(Rank<T>& r) {
+    r.comm.all_gather(r.part.data(), r.whole.data(), r.count);
+  }
+  template <class T>
+  static void limit(Rank<T>& r) {
+    std::memcpy(r.whole.data(), r.own.data(), r.own.size() * sizeof(T));
   }
 };
 
 struct ReduceScatter {
-  static void collective(Rank& r) { r.comm.reduce_scatter(r.whole.data(), r.part.data(), r.count); }
-  static void limit(Rank& r) { sum(r.part.data(), r.own.data(), r.count, r.comm.size()); }
+  template <class T>
+  static void collective(Rank<T>& r) {
+    r.comm.reduce_scatter(r.whole.data(), r.part.data(), r.count);
+  }
+  template <class T>
+  static void limit(Rank<T>& r) {
+    sum(r.part.data(), r.own.data(), r.count, r.comm.size());
+  }
 };
 
 struct AllReduce {
-  static void collective(Rank& r) {
+  template <class T>
+  static void collective(Rank<T>& r) {
     r.comm.all_reduce(r.whole.data(), r.whole.size(), {}, zero::Reduction::average);
   }
-  static void limit(Rank& r) {
+  template <class T>
+  static void limit(Rank<T>& r) {
     sum(r.part.data(), r.own.data(), r.count, r.comm.size());
     std::memcpy(r.own.data() + r.count, r.whole.data() + r.count,
-                (r.own.size() - r.count) * sizeof(float));
+                (r.own.size() - r.count) * sizeof(T));
   }
 };
 
 struct Barrier {
-  static void collective(Rank& r) { r.comm.barrier(); }
-  static void limit(Rank&) {}
+  static void collective(Rank<float>& r) { r.comm.barrier(); }
+  static void limit(Rank<float>&) {}
 };
 
 /// Seconds by the clock of the wall and by that of the thread.
@@ -113,7 +129,7 @@ double median(std::vector<double>& values) {
   return values[values.size() / 2];
 }
 
-template <class Kind>
+template <class Kind, class T>
 void run(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto comms = Comm::make(static_cast<std::size_t>(state.range(1)));
@@ -122,14 +138,14 @@ void run(benchmark::State& state) {
   struct Times {
     Seconds collective, limit;
   };
-  const auto once = [&](Rank& rank) {
+  const auto once = [&](Rank<T>& rank) {
     const Seconds collective = seconds(rank.comm, repeats, [&] { Kind::collective(rank); });
     return Times{collective, seconds(rank.comm, repeats, [&] { Kind::limit(rank); })};
   };
   std::vector<std::jthread> others;
   for (std::size_t r = 1; r < comms.size(); ++r) {
     others.emplace_back([&, r] {
-      Rank rank(comms[r], bytes);
+      Rank<T> rank(comms[r], bytes);
       for (std::uint64_t more = 1;;) {
         rank.comm.broadcast(&more, 1, 0);
         if (more == 0) return;
@@ -137,7 +153,7 @@ void run(benchmark::State& state) {
       }
     });
   }
-  Rank rank(comms[0], bytes);
+  Rank<T> rank(comms[0], bytes);
   std::vector<double> ratios;
   std::vector<double> thread_ratios;
   double best_collective = 1e9;
@@ -146,7 +162,7 @@ void run(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) {
     rank.comm.broadcast(&more, 1, 0);
     const Times times = once(rank);
-    state.SetIterationTime(times.collective.wall);
+    state.SetIterationTime(times.collective.wall * static_cast<double>(repeats));
     ratios.push_back(times.limit.wall / times.collective.wall);
     thread_ratios.push_back(times.limit.thread / times.collective.thread);
     best_collective = std::min(best_collective, times.collective.wall);
@@ -172,14 +188,16 @@ void sizes(benchmark::internal::Benchmark* benchmark) {
 
 }  // namespace
 
-BENCHMARK(run<AllGather>)->Name("all_gather")->Apply(sizes);
-BENCHMARK(run<ReduceScatter>)->Name("reduce_scatter")->Apply(sizes);
-BENCHMARK(run<AllReduce>)->Name("all_reduce")->Apply(sizes);
-BENCHMARK(run<Barrier>)
+BENCHMARK(run<AllGather, float>)->Name("all_gather")->Apply(sizes);
+BENCHMARK(run<ReduceScatter, float>)->Name("reduce_scatter")->Apply(sizes);
+BENCHMARK(run<AllReduce, float>)->Name("all_reduce")->Apply(sizes);
+BENCHMARK(run<AllGather, zero::bf16>)->Name("all_gather_bf16")->Apply(sizes);
+BENCHMARK(run<ReduceScatter, zero::bf16>)->Name("reduce_scatter_bf16")->Apply(sizes);
+BENCHMARK(run<AllReduce, zero::bf16>)->Name("all_reduce_bf16")->Apply(sizes);
+BENCHMARK(run<Barrier, float>)
     ->Name("barrier")
     ->Args({0, 2})
     ->Args({0, 4})
     ->ArgNames({"bytes", "ranks"})
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
-BENCHMARK_MAIN();

@@ -170,5 +170,3 @@ BENCHMARK_TEMPLATE(two_ranks, zero::Zero3)->Arg(8)->UseManualTime();
 BENCHMARK(begin_and_finish)->Arg(1)->Arg(64)->UseManualTime();
 BENCHMARK_TEMPLATE(views, false);
 BENCHMARK_TEMPLATE(views, true);
-
-BENCHMARK_MAIN();

@@ -72,5 +72,3 @@ BENCHMARK(update_narrow)->UseManualTime();
 BENCHMARK(square_norm)->UseManualTime();
 
 }  // namespace
-
-BENCHMARK_MAIN();

@@ -141,5 +141,3 @@ BENCHMARK(dispatch_run)->Apply(sizes);
 BENCHMARK(dispatch_enter_leave)->Apply(sizes);
 
 }  // namespace
-
-BENCHMARK_MAIN();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gpt/trainer.hpp"
+#include "tax_model.hpp"
 
 namespace {
 
@@ -36,10 +37,11 @@ void sharding_tax(benchmark::State& state, zero::StreamMode streams) {
   openblas_set_num_threads(1);
   gpt::Options options;
   options.ranks = 2;
-  options.layers = 4;
-  options.width = 256;
-  options.heads = 4;
-  options.sequences = 8;
+  options.layers = tax_model.layers;
+  options.width = tax_model.width;
+  options.heads = tax_model.heads;
+  options.context = tax_model.context;
+  options.sequences = tax_model.sequences;
   options.streams = streams;
   std::string text;
   for (int i = 0; i < 4000; ++i)
@@ -69,5 +71,3 @@ BENCHMARK_CAPTURE(sharding_tax, asynchronous_streams, zero::StreamMode::asynchro
     ->UseRealTime();
 
 }  // namespace
-
-BENCHMARK_MAIN();

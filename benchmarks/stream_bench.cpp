@@ -124,5 +124,3 @@ BENCHMARK(round_trip<StreamMode::asynchronous>)->UseManualTime();
 BENCHMARK(round_trip<StreamMode::shuffled>)->UseManualTime();
 
 }  // namespace
-
-BENCHMARK_MAIN();

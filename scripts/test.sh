@@ -5,7 +5,7 @@
 # usage: scripts/test.sh [PRESET...]        presets: release tsan asan (the default), debug
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_packages g++ cmake ninja-build libboost-test-dev libopenblas-dev libbenchmark-dev \
-  libxxhash-dev libopenmpi-dev openmpi-bin doxygen
+  libxxhash-dev libopenmpi-dev openmpi-bin doxygen chromium-headless-shell
 [ $# -gt 0 ] || set -- release tsan asan
 
 # The shadow memory of g++ 12's thread sanitizer needs addresses that are not spread too widely.

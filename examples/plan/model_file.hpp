@@ -111,7 +111,8 @@ inline void check_dimensions(const zero::plan::Transformer& model) {
 /// The members of a flat JSON object: strings, numbers and booleans, as text.
 class FlatJson {
  public:
-  explicit FlatJson(std::string_view text) : text_(text) {}
+  /// `kind` says in an error what sort of file it is.
+  FlatJson(std::string_view text, std::string_view kind) : text_(text), kind_(kind) {}
 
   std::vector<std::pair<std::string, std::string>> read() {
     std::vector<std::pair<std::string, std::string>> members;
@@ -119,6 +120,10 @@ class FlatJson {
     if (next() != '}') {
       do {
         std::string key = string();
+        for (const auto& member : members) {
+          if (member.first == key)
+            throw UsageError("The " + std::string(kind_) + " file has '" + key + "' twice.");
+        }
         expect(':');
         members.emplace_back(std::move(key), next() == '"' ? string() : word());
       } while (take(','));
@@ -151,25 +156,35 @@ class FlatJson {
   }
   std::string word() {
     const std::size_t end = std::min(text_.find_first_of(",} \t\r\n", at_), text_.size());
-    if (end == at_) refuse("a value");
+    if (end == at_ || text_[at_] == '{' || text_[at_] == '[')
+      refuse("a number, a string, true or false");
     const std::string_view found = text_.substr(at_, end - at_);
     at_ = end;
     return std::string(found);
   }
   [[noreturn]] void refuse(const std::string& expected) const {
-    throw UsageError("The model file is not a flat JSON object: at byte " + std::to_string(at_) +
-                     " it should have " + expected + ".");
+    throw UsageError("The " + std::string(kind_) + " file is not a flat JSON object: at byte " +
+                     std::to_string(at_) + " it should have " + expected + ".");
   }
 
-  std::string_view text_;
+  std::string_view text_, kind_;
   std::size_t at_ = 0;
 };
+
+/// The text of a file of some kind, or a UsageError.
+inline std::string read_file(const std::string& kind, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    throw UsageError("The " + kind + " file '" + path + "' cannot be read, or is empty.");
+  return text.str();
+}
 
 /// The dimensions in a file such as {"layers": 32, "width": 4096, "heads": 32, "gated": true}.
 /// Names are those of the options, also with underscores.
 inline zero::plan::Transformer read_model(std::string_view text) {
   zero::plan::Transformer model = usual_dimensions;
-  for (auto& [key, value] : FlatJson(text).read()) {
+  for (auto& [key, value] : FlatJson(text, "model").read()) {
     for (char& c : key) c = c == '_' ? '-' : c;
     if (key == "name") continue;
     if (!set_dimension(model, key, value, "'" + key + "' in the model file"))
@@ -179,11 +194,7 @@ inline zero::plan::Transformer read_model(std::string_view text) {
   return model;
 }
 inline zero::plan::Transformer read_model_file(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw UsageError("The model file '" + path + "' cannot be read.");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return read_model(text.str());
+  return read_model(read_file("model", path));
 }
 
 }  // namespace zero_plan

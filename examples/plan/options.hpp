@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <zero/plan/advice.hpp>
 
-#include "model_file.hpp"
+#include "machine_file.hpp"
 
 namespace zero_plan {
 
@@ -20,6 +22,7 @@ struct Options {
   std::size_t top = 20;
   double failures_hours = 0;  // between two failures of one device; 0: not asked
   double save_seconds = 60;
+  std::shared_ptr<const NamedMachine> machine{};  // of a file, whose name the question refers to
   bool help = false, list = false;
 };
 
@@ -60,6 +63,9 @@ class Reader {
       q.devices = parse_number<std::size_t>(what, value, 1, 1'000'000);
     } else if (name == "device") {
       device_ = &named(known_devices, find_device(value), "--device", value);
+    } else if (name == "machine") {
+      options_.machine =
+          std::make_shared<const NamedMachine>(read_machine_file(std::string(value)));
     } else if (name == "memory") {
       memory_ = parse_number<double>(what, value, 0.001, 1e6);
     } else if (name == "network") {
@@ -84,11 +90,11 @@ class Reader {
     } else if (name == "efficiency") {
       efficiency_ = parse_number<double>(what, value, 0.01, 1);
     } else if (name == "contention") {
-      q.machine.contention = parse_number<double>(what, value, 0, 0.99);
+      contention_ = parse_number<double>(what, value, 0, 0.99);
     } else if (name == "skew-us") {
-      q.machine.skew_us = parse_number<double>(what, value, 0, 1e6);
+      skew_us_ = parse_number<double>(what, value, 0, 1e6);
     } else if (name == "host-us") {
-      q.machine.host_us_per_step = parse_number<double>(what, value, 0, 1e6);
+      host_us_ = parse_number<double>(what, value, 0, 1e6);
     } else if (name == "measured") {
       measured_ = value;
     } else if (name == "failures") {
@@ -113,30 +119,45 @@ class Reader {
   Options finish() {
     using namespace zero::plan;
     Question& q = options_.question;
+    if (options_.machine != nullptr && device_ != nullptr)
+      throw UsageError("--machine and --device both say what the devices are: give one of them.");
     if (by_dimensions_) {
       check_dimensions(dims_);
       q.model = ModelDescription("the model", dims_);
     }
     if (context_ != 0) q.model = q.model.with_context(context_);
-    const Machine asked = q.machine;
-    q.machine = machine_of(*device_);
-    q.machine.contention = asked.contention;
-    q.machine.skew_us = asked.skew_us;
-    q.machine.host_us_per_step = asked.host_us_per_step;
-    if (efficiency_ != 0) q.machine.efficiency = efficiency_;
-    if (memory_ != 0) q.machine.device.memory_bytes = memory_ * 1e9;
-    if (network_ != nullptr) q.machine.nic_bandwidth = network_->nic_bandwidth;
-    q.machine.devices_per_node = node_;
-    q.machine.nics_per_node = nics_ == 0 ? node_ : nics_;
+    q.machine = machine();
     if (!measured_.empty()) calibrate();
     if (q.global_batch % q.devices != 0)
       throw UsageError("--batch " + std::to_string(q.global_batch) + " is not divisible by " +
                        std::to_string(q.devices) +
                        " devices: each trains on equally many sequences of a step.");
+    const NamedStage* const asked = find_stage(q.stage);
+    if (asked != nullptr && zero::plan::detail::meshes_of(q, asked->stage).empty())
+      throw UsageError("--stage " + std::string(q.stage) + " on " + std::to_string(q.devices) +
+                       " devices has no two groups of 2, 4, 8, ... devices that are replicas.");
     return options_;
   }
 
  private:
+  /// That of --machine or --device, with what else was said of it.
+  zero::plan::Machine machine() const {
+    zero::plan::Machine m =
+        zero::plan::machine_of(device_ != nullptr ? *device_ : *zero::plan::find_device("h100"));
+    if (options_.machine != nullptr) {
+      m = options_.machine->machine;
+      m.device.name = options_.machine->name;
+    }
+    if (contention_) m.contention = *contention_;
+    if (skew_us_) m.skew_us = *skew_us_;
+    if (host_us_) m.host_us_per_step = *host_us_;
+    if (efficiency_ != 0) m.efficiency = efficiency_;
+    if (memory_ != 0) m.device.memory_bytes = memory_ * 1e9;
+    if (network_ != nullptr) m.nic_bandwidth = network_->nic_bandwidth;
+    if (node_ != 0) m.devices_per_node = m.nics_per_node = node_;
+    if (nics_ != 0) m.nics_per_node = nics_;
+    return m;
+  }
   static std::string_view stage(std::string_view value) {
     constexpr std::string_view levels[] = {"ddp", "zero1", "zero2", "zero3"};
     if (value == "all") return "all";
@@ -207,9 +228,10 @@ class Reader {
   Options options_;
   std::string measured_;
   zero::plan::Transformer dims_ = usual_dimensions;
-  const zero::plan::Device* device_ = zero::plan::find_device("h100");
+  const zero::plan::Device* device_ = nullptr;
   const zero::plan::NetworkSpeed* network_ = nullptr;
-  std::size_t context_ = 0, node_ = 8, nics_ = 0;
+  std::size_t context_ = 0, node_ = 0, nics_ = 0;
+  std::optional<double> contention_, skew_us_, host_us_;
   double memory_ = 0, efficiency_ = 0;
   bool by_dimensions_ = false;
 };
@@ -235,60 +257,6 @@ inline Options parse_options(int argc, const char* const* argv) {
     reader.set(name, equals == argument.npos ? argv[++i] : argument.substr(equals + 1));
   }
   return reader.finish();
-}
-
-/// What --help prints.
-inline std::string usage() {
-  std::string text =
-      "zero-plan: will it fit, how fast will it be?\n\n"
-      "Usage: zero-plan --model llama3-70b --devices 64 [--option value]...\n\n"
-      "The model:\n"
-      "  --model NAME            one that --list names (llama3-8b)\n"
-      "  --model-file FILE       a JSON object of the dimensions below\n";
-  const auto line = [&](std::string_view name, const std::string& meaning) {
-    std::string left = name.empty() ? "" : "  --" + std::string(name);
-    left.resize(std::max<std::size_t>(left.size() + 1, 26), ' ');
-    text += left + meaning + '\n';
-  };
-  for (const detail::Dimension& d : detail::dimensions) line(d.name, std::string(d.meaning));
-  for (const detail::Trait& t : detail::traits)
-    line(t.name, std::string(t.meaning) + ": yes or no");
-  text += "The machine:\n";
-  line("devices", "how many (1)");
-  line("device", detail::names_of(zero::plan::known_devices) + " (h100)");
-  line("memory", "GB of a device, if it is another one");
-  line("devices-per-node", "8");
-  line("network", detail::names_of(zero::plan::known_networks) + " (by device)");
-  line("nics", "ports of a node (one a device)");
-  line("efficiency", "of the peak that kernels reach, 0.01 to 1 (by device)");
-  line("measured", "stage=zero3,devices=8,sequences=6,micro-steps=1,recompute=none,tokens=10643:");
-  line("", "finds the efficiency by which a device did so many tokens a second");
-  line("contention", "of its speed that compute loses beside communication (0.65)");
-  line("skew-us", "how unevenly ranks arrive at a collective, in microseconds (100)");
-  line("host-us", "what issuing a step of the schedule costs, in microseconds (5)");
-  text += "The training:\n";
-  line("batch", "sequences a step, of all devices (any)");
-  line("stage", "all, 0 to 3, or " + detail::names_of(zero::plan::known_stages) + " (all)");
-  line("recompute", "all, none, selective or full (all)");
-  line("attention", "flash or plain (flash)");
-  line("bytes", detail::names_of(zero::plan::accountings) + " (mixed-16)");
-  line("failures", "hours between two failures of one device: plans checkpoints");
-  line("save", "seconds that a checkpoint stalls training (60)");
-  text += "The answer:\n";
-  line("format", "table, json or html; svg or trace: a step of the best (table)");
-  line("output", "a file (standard output)");
-  line("top", "rows of the table (20)");
-  return text;
-}
-/// What --list prints.
-inline std::string list() {
-  std::string text;
-  for (const zero::plan::ModelDescription& model : zero::plan::known_models) {
-    std::string name(model.name);
-    name.resize(16, ' ');
-    text += name + std::to_string(model.parameters()) + " parameters\n";
-  }
-  return text;
 }
 
 }  // namespace zero_plan

@@ -12,8 +12,8 @@ namespace zero_plan {
 
 namespace detail {
 
-/// Colours are those of Okabe and Ito, told apart by colour-blind readers, and every area is named
-/// in a legend or in its title as well.
+/// Colours can be told apart by colour-blind readers (see timeline_svg.hpp), and every area is
+/// named in a legend or in its title as well.
 inline constexpr const char* page_head = R"page(<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -30,8 +30,10 @@ h1 { font-size: 22px; margin: 0; } h2 { font-size: 15px; margin: 0 0 6px; }
 p { margin: 6px 0; } .soft { color: var(--soft); }
 .controls { display: flex; flex-wrap: wrap; gap: 8px 28px; background: var(--panel);
   padding: 10px 14px; margin: 12px 0; border-radius: 6px; }
-.controls label { flex: 1 1 240px; } .controls input { width: 100%; }
+.controls label { flex: 1 1 240px; display: flex; flex-direction: column; }
+.controls input { width: 100%; margin: auto 0 0; } .controls small { color: var(--soft); }
 .two { display: flex; flex-wrap: wrap; gap: 20px; } .two > div { flex: 1 1 420px; min-width: 0; }
+#timeline, .wide { overflow-x: auto; } #timeline svg { min-width: 760px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--ink); font-size: 12px;
   paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 svg text.soft { fill: var(--soft); } .legend { font-size: 13px; margin: 4px 0 12px; }
@@ -41,17 +43,20 @@ svg text.soft { fill: var(--soft); } .legend { font-size: 13px; margin: 4px 0 12
 table { border-collapse: collapse; font-size: 13px; margin-top: 8px; }
 td, th { white-space: nowrap; text-align: right; padding: 2px 10px; border-bottom: 1px solid var(--line); }
 td:first-child, th:first-child, td:last-child, th:last-child { text-align: left; }
-td:last-child { white-space: normal; }
+td:last-child { white-space: normal; min-width: 260px; }
 tr.chosen { font-weight: bold; }
-@media print { :root { --paper: #fff; --ink: #000; --soft: #444; --line: #aaa; --panel: #fff;
-  --strong: #d55e00; --edge: #fff; } .controls input { display: none; } body { max-width: none; }
+@page { margin: 10mm; }
+@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --line: #aaa; --panel: #fff;
+  --strong: #d55e00; --edge: #fff; } .controls input { display: none; } body { max-width: none; padding: 0; zoom: 0.72; }
+  #timeline, .wide { overflow: visible; } #timeline svg { min-width: 0; } svg text { font-size: 14px; }
+  .two > div { flex-basis: 40%; } td, th { padding: 2px 6px; } .controls { padding: 0; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 </style></head><body>
 <h1 id="title"></h1><p id="conclusion"></p>
 <div class="controls">
-<label>Devices: <b id="devices-value"></b><input id="devices" type="range" min="0" step="1"></label>
-<label>Stage: <b id="stage-value"></b><input id="stage" type="range" min="0" step="1"></label>
-<label>Sequences of a device in a step: <b id="batch-value"></b>
+<label><span>Devices: <b id="devices-value"></b></span><input id="devices" type="range" min="0" step="1"></label>
+<label><span>Stage: <b id="stage-value"></b></span><small id="stage-meaning"></small><input id="stage" type="range" min="0" step="1"></label>
+<label><span>Sequences of a device in a step: <b id="batch-value"></b></span>
 <input id="batch" type="range" min="0" step="1"></label></div>
 <p id="answer"></p>
 <div class="two"><div><h2>Memory of a device, by stage</h2><div id="memory"></div>
@@ -59,7 +64,7 @@ tr.chosen { font-weight: bold; }
 <div><h2>Bytes that a device sends in a step, by stage</h2><div id="sent"></div>
 <div class="legend" id="sent-legend"></div></div></div>
 <h2 id="timeline-title"></h2><div id="timeline"></div><div class="legend" id="timeline-legend"></div>
-<h2>All stages in numbers</h2><div style="overflow-x:auto"><table id="numbers"></table></div>
+<h2>All stages in numbers</h2><div class="wide"><table id="numbers"></table></div>
 <script id="data" type="application/json">)page";
 
 inline constexpr const char* page_tail = R"page(</script>
@@ -75,13 +80,8 @@ const time = s => s === 0 ? "0" : s >= 1 ? s.toFixed(2) + " s" : (1000 * s).toFi
 const memoryParts = [["weights_bytes", "weights", "#0072b2"], ["gradients_bytes", "gradients", "#009e73"],
   ["optimizer_bytes", "optimizer", "#56b4e9"], ["slots_bytes", "slots", "#e69f00"],
   ["staging_bytes", "staging", "#f0e442"], ["activation_bytes", "activations (estimate)", "#cc79a7"]];
-const sentParts = [["gather_bytes", "gather", "#e69f00"], ["reduce_scatter_bytes", "reduce-scatter", "#009e73"],
-  ["all_reduce_bytes", "all-reduce", "#0072b2"], ["gather_replicas_bytes", "gather over replicas", "#ddaa33"],
-  ["reduce_scatter_replicas_bytes", "reduce-scatter over replicas", "#f0e442"],
-  ["all_reduce_replicas_bytes", "all-reduce over replicas", "#cc79a7"]];
-const opColors = {forward: "#56b4e9", backward: "#0072b2", gather: "#e69f00", reduce_scatter: "#009e73",
-  all_reduce: "#009e73", all_reduce_replicas: "#f0e442", reduce_scatter_replicas: "#f0e442",
-  gather_replicas: "#ddaa33", square_norm: "#888888", combine: "#888888", update: "#cc79a7"};
+const sentParts = ["gather", "reduce_scatter", "all_reduce", "gather_replicas", "reduce_scatter_replicas",
+  "all_reduce_replicas"].map(key => { const op = data.ops.find(o => o.op === key); return [key + "_bytes", op.name, op.color]; });
 const streams = ["compute", "gather", "reduce", "replicate"];
 function state() { return {d: +at("devices").value, s: +at("stage").value, b: +at("batch").value}; }
 function cell(d, s, b) { return data.cells[(d * data.stages.length + s) * data.batches.length + b]; }
@@ -90,7 +90,7 @@ function legend(id, parts) {
     `<span><i style="background:${color}"></i>${escape(name)}</span>`).join("");
 }
 function bars(id, parts, now, limit) {
-  const w = 590, left = 104, right = 78, row = 30, h = data.stages.length * row + 26;
+  const w = 590, left = 104, right = 84, row = 30, h = data.stages.length * row + 26;
   const answers = data.stages.map((_, s) => { const c = cell(now.d, s, now.b); return c && c.answer; });
   const sum = a => a ? parts.reduce((t, [key]) => t + (a[key] || 0), 0) : 0;
   const largest = Math.max(...answers.map(sum), 1);
@@ -98,7 +98,7 @@ function bars(id, parts, now, limit) {
   const most = limit ? Math.min(largest, 3 * limit) : largest;
   const scale = (w - left - right) / most;
   let out = "";
-  let over = "";  // texts stand above the line of what is usable
+  let over = "";
   answers.forEach((a, s) => {
     const y = s * row + 4, chosen = s === now.s;
     out += `<text x="${left - 8}" y="${y + 16}" text-anchor="end" ${chosen ? 'font-weight="bold"' : ""}>${
@@ -112,9 +112,10 @@ function bars(id, parts, now, limit) {
         escape(name)}: ${gb(a[key])}</title></rect>`;
       x += wide;
     }
-    over += `<text x="${x + 5}" y="${y + 16}" ${a.fits ? "" : 'style="fill:var(--strong)"'}>${gb(sum(a))}${
-      sum(a) > most * 1.001 ? " \u2026" : ""}</text>`;
-    if (chosen) out += `<rect x="${left - 2}" y="${y - 3}" width="${w - left - 4}" height="28" fill="none" stroke="var(--soft)" stroke-dasharray="3 3"/>`;
+    const cut = sum(a) > most * 1.001 ? "\u2026 " : "";
+    over += `<text x="${w - 6}" y="${y + 16}" text-anchor="end" ${
+      limit && !a.fits ? 'style="fill:var(--strong)"' : ""}>${cut}${gb(sum(a))}</text>`;
+    if (chosen) out += `<rect x="${left - 3}" y="${y - 3}" width="${w - left + 1}" height="28" fill="none" stroke="var(--soft)" stroke-dasharray="3 3"/>`;
   });
   if (limit && limit <= most) {
     const x = left + limit * scale;
@@ -123,8 +124,8 @@ function bars(id, parts, now, limit) {
   }
   at(id).innerHTML = `<svg viewBox="0 0 ${w} ${h}" role="img">${out}${over}</svg>`;
 }
-/** Where the compute stream stands still while a collective moves data. */
-function exposed(steps) {
+/** Where, from a time on, the compute stream stands still while a collective moves data. */
+function exposed({steps, from: first}) {
   const busy = [], moving = [];
   for (let i = 0; i < steps.length; i += 4) {
     const op = data.ops[steps[i]], span = [steps[i + 2], steps[i + 3]];
@@ -136,7 +137,7 @@ function exposed(steps) {
     return out; }, []);
   const computing = merge(busy), out = [];
   for (const [begin, end] of merge(moving)) {
-    let from = begin;
+    let from = Math.max(begin, first);
     for (const [b, e] of computing) {
       if (e <= from || b >= end) continue;
       if (b > from) out.push([from, b]);
@@ -160,12 +161,12 @@ function timeline(answer, line) {
   const seen = new Set();
   for (let i = 0; i < line.steps.length; i += 4) {
     const [op, u, begin, end] = line.steps.slice(i, i + 4), info = data.ops[op];
-    seen.add(info.name);
-    out += `<rect x="${x(begin).toFixed(2)}" y="${y[info.stream]}" width="${Math.max(x(end) - x(begin), 0.4).toFixed(2)}" height="${lane}" fill="${
-      opColors[info.name]}" stroke="var(--edge)" stroke-width="${x(end) - x(begin) > 3 ? 0.7 : 0}"><title>${info.name} ${
-      info.name === "combine" ? "" : unit(u)}: ${time((end - begin) / parts * line.us / 1e6)}</title></rect>`;
+    seen.add(info);
+    out += `<rect x="${x(begin).toFixed(2)}" y="${y[info.stream]}" width="${Math.max(x(end) - x(begin), 0.8).toFixed(2)}" height="${lane}" fill="${
+      info.color}" stroke="var(--edge)" stroke-width="${x(end) - x(begin) > 3 ? 0.7 : 0}"><title>${info.name} ${
+      info.op === "combine" ? "" : unit(u)}: ${time((end - begin) / parts * line.us / 1e6)}</title></rect>`;
   }
-  for (const [begin, end] of exposed(line.steps)) {
+  for (const [begin, end] of exposed(line)) {
     const from = x(begin), to = Math.max(x(end), from + 1);
     out += `<rect class="exposed" x="${from.toFixed(2)}" y="${y[0]}" width="${(to - from).toFixed(2)}" height="${lane}" fill="var(--strong)"><title>exposed communication: ${
       time((end - begin) / parts * line.us / 1e6)}</title></rect>`;
@@ -189,6 +190,8 @@ function timeline(answer, line) {
     <text x="${left - 8}" y="${my(data.usable) + 4}" text-anchor="end">${gb(data.usable)}</text>
     <text x="${left - 8}" y="${my(0)}" text-anchor="end">0</text>
     <text x="${left - 8}" y="${top + height / 2 + 10}" text-anchor="end">memory</text>`;
+  if (line.from > 0) out += `<line x1="${x(line.from)}" x2="${x(line.from)}" y1="0" y2="${
+    top + height}" stroke="var(--ink)" stroke-dasharray="2 2"/>`;
   const rough = line.us / 1e6 / 8, power = 10 ** Math.floor(Math.log10(rough));
   const tick = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
   const end = top + height;
@@ -198,14 +201,15 @@ function timeline(answer, line) {
       <text class="soft" x="${tx}" y="${end + 18}" text-anchor="middle">${time(t)}</text>`;
   }
   at("timeline").innerHTML = `<svg viewBox="0 0 ${w} ${end + 24}" role="img">${out}</svg>`;
-  legend("timeline-legend", [...seen].map(name => ["", name.replaceAll("_", "-"), opColors[name]]).concat([
+  legend("timeline-legend", [...seen].map(op => ["", op.name, op.color]).concat([
     ["", "exposed communication: compute waits", "var(--strong)"], ["", "memory always held", "#56b4e9"],
     ["", "whole units and activations while they are needed", "#cc79a7"]]));
 }
 function draw() {
   const now = state(), stage = data.stages[now.s], c = cell(now.d, now.s, now.b), a = c && c.answer;
   at("devices-value").textContent = data.devices[now.d];
-  at("stage-value").textContent = `${stage.name} (${stage.meaning})`;
+  at("stage-value").textContent = stage.name;
+  at("stage-meaning").textContent = stage.meaning;
   at("batch-value").textContent = data.batches[now.b];
   bars("memory", memoryParts, now, data.usable);
   bars("sent", sentParts, now, 0);
@@ -216,7 +220,8 @@ function draw() {
       a.micro_steps === 1 ? "" : "s"} of ${a.sequences}, recomputation: ${a.recompute}; ${escape(a.reason)}.`;
   if (c && c.timeline) {
     const some = c.timeline.micro_steps < a.micro_steps ? ` with ${c.timeline.micro_steps} of its ${a.micro_steps} micro-steps` : "";
-    at("timeline-title").textContent = `One step${some}: streams as lanes, and memory below`;
+    at("timeline-title").textContent = `One step${some}: streams as lanes, and memory below${
+      c.timeline.from > 20 ? "; left of the dotted line the step before still computes" : ""}`;
     timeline(a, c.timeline);
   } else { at("timeline-title").textContent = ""; at("timeline").innerHTML = at("timeline-legend").innerHTML = ""; }
   const rows = data.stages.map((s, i) => { const one = cell(now.d, i, now.b), r = one && one.answer;
@@ -227,9 +232,10 @@ function draw() {
       : '<td colspan="8">not on so many devices</td>') + "</tr>"; });
   at("numbers").innerHTML = "<tr><th>stage</th><th>mesh</th><th>recompute</th><th>batch</th><th>memory</th><th>step</th><th>tokens/s</th><th>MFU</th><th>why</th></tr>" + rows.join("");
 }
-at("title").textContent = `${data.model} on ${data.start.devices} \u00d7 ${data.device}`;
+at("title").textContent = `${data.model} on ${data.device}`;
 document.title = at("title").textContent + " \u2013 zero-plan";
-at("conclusion").textContent = `${data.parameters.toLocaleString("en")} parameters, sequences of ${data.context} tokens, ${data.bytes} bytes. ${data.conclusion}`;
+at("conclusion").textContent = `${data.parameters.toLocaleString("en")} parameters, sequences of ${data.context} tokens, ${data.bytes} bytes. On ${
+  data.start.devices} devices: ${data.conclusion}`;
 at("devices").max = data.devices.length - 1;
 at("stage").max = data.stages.length - 1;
 at("batch").max = data.batches.length - 1;

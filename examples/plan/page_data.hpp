@@ -9,6 +9,7 @@
 #include <ostream>
 #include <string>
 #include <vector>
+#include <zero/plan/timeline_svg.hpp>
 
 #include "report.hpp"
 
@@ -51,7 +52,7 @@ namespace detail {
 
 /// Writes the timeline of a candidate: of each step that takes time its operation, unit, begin and
 /// end; and the bytes in slots and activations over time. Times are counted in parts of what is
-/// shown.
+/// shown, which begins "from" before the end of the step before it: what that one hides.
 inline void print_timeline(std::ostream& out, const zero::plan::Candidate& candidate,
                            const zero::plan::Machine& machine) {
   using namespace zero::plan;
@@ -66,7 +67,9 @@ inline void print_timeline(std::ostream& out, const zero::plan::Candidate& candi
     end = std::max(end, span.end);
   }
   const double scale = parts / (end - begin);
-  out << "{\"micro_steps\":" << shown << ",\"us\":" << json(end - begin) << ",\"steps\":[";
+  out << "{\"micro_steps\":" << shown << ",\"us\":" << json(end - begin)
+      << ",\"from\":" << std::max(0L, std::lround((step.begin_us - begin) * scale))
+      << ",\"steps\":[";
   const char* separator = "";
   for (std::size_t i = 0; i < step.spans.size(); ++i) {
     const zero::Span& span = step.spans[i];
@@ -143,7 +146,10 @@ inline void print_page_data(std::ostream& out, const Options& options,
   for (std::size_t op = 0; op < zero::op_count; ++op) {
     const zero::OpInfo& info = zero::op_table[op];
     const auto id = static_cast<zero::Op>(op);
-    out << (op == 0 ? "" : ",") << "{\"name\":" << json(std::string_view(info.name))
+    const zero::detail::TimelineColor& color = zero::detail::timeline_color(id);
+    out << (op == 0 ? "" : ",") << "{\"name\":" << json(std::string_view(color.name))
+        << ",\"op\":" << json(std::string_view(info.name))
+        << ",\"color\":" << json(std::string_view(color.fill))
         << ",\"stream\":" << static_cast<int>(info.stream)
         << ",\"moves\":" << (zero::communicates(id) ? "true" : "false") << '}';
   }

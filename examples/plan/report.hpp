@@ -129,6 +129,10 @@ inline void print_json(std::ostream& out, const Options& options,
       << ", \"context\": " << q.model.dims.context
       << ", \"device\": " << json(q.machine.device.name) << ", \"devices\": " << q.devices
       << ", \"usable_bytes\": " << json(q.machine.usable_bytes())
+      << ", \"devices_per_node\": " << q.machine.devices_per_node
+      << ", \"network_bytes_per_second\": " << json(q.machine.network_bandwidth())
+      << ", \"efficiency\": " << json(q.machine.efficiency) << ", \"attention\": "
+      << json(std::string_view(q.attention == zero::plan::Attention::flash ? "flash" : "plain"))
       << ", \"bytes\": " << json(q.bytes.name) << ", \"fitting\": " << advice.fitting
       << ",\n \"conclusion\": " << json(std::string_view(advice.conclusion));
   if (options.failures_hours > 0) {

@@ -8,6 +8,7 @@
 
 #include "page.hpp"
 #include "picture.hpp"
+#include "usage.hpp"
 
 int main(int argc, char** argv) try {
   const zero_plan::Options options = zero_plan::parse_options(argc, argv);

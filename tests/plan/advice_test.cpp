@@ -68,6 +68,11 @@ BOOST_AUTO_TEST_CASE(when_nothing_fits_it_says_what_is_missing_and_that_is_so) {
   const std::size_t enough = std::stoul(advice.conclusion.substr(at + 8));
   BOOST_TEST(advise(question("llama3-405b", "h200", enough)).fitting > 0U);
   BOOST_TEST(advise(question("llama3-405b", "h200", enough / 2)).fitting == 0U);
+  // On one device all stages hold the same and Ddp has no slots: it comes nearest, but another
+  // helps.
+  const Advice one = advise(question("llama3-8b", "h100", 1));
+  BOOST_TEST(has(one.conclusion, "ddp comes nearest"));
+  BOOST_TEST(has(one.conclusion, "It fits on "));
   // Two blocks, their gradients and one sequence alone are too much for a smaller device.
   const Advice never = advise(question("llama3-405b", "h100", 16));
   BOOST_TEST(has(never.conclusion, "No number of devices helps"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../../examples/plan/page.hpp"
+#include "../../examples/plan/usage.hpp"
 
 BOOST_AUTO_TEST_SUITE(command_line_test)
 
@@ -120,6 +121,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
       {"model"},
       {"--model"},
       {"--context", "0"},
+      {"--stage", "hybrid", "--devices", "1"},
+      {"--stage", "hpz", "--devices", "7"},
       {"--device", "a100"},
       {"--layers", "4096", "--width", "1048576", "--heads", "1"}};
   for (const auto& arguments : wrong) {
@@ -129,9 +132,43 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_planned_for_is_refused_with_one_sentence) {
   }
   for (const char* text :
        {"", "{", "[]", "{\"layers\": 2", "{\"layers\" 2}", "{\"layers\": 2,}", "{\"layers\": 2} x",
-        "{\"layers\": {}}", "{\"layers\": -2}", "{\"layers\": \"2\\\"\"}", "{\"depth\": 2}",
-        "{\"width\": 2}", "{\"layers\": 2, \"tied\": 1}", "{layers: 2}"}) {
+        "{\"layers\": {}}", "{\"layers\": 2, \"width\": 64, \"heads\": 8, \"layers\": 2}",
+        "{\"layers\": -2}", "{\"layers\": \"2\\\"\"}", "{\"depth\": 2}", "{\"width\": 2}",
+        "{\"layers\": 2, \"tied\": 1}", "{layers: 2}"}) {
     BOOST_TEST(!error_of([&] { zero_plan::read_model(text); }).empty(), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_machine_in_a_file_is_read_as_it_was_written) {
+  zero::plan::Machine machine;
+  machine.device = {"", 1e11, 8e9, 2e10, 5e9};
+  machine.devices_per_node = machine.nics_per_node = 2;
+  machine.latency_us = 0.5, machine.skew_us = 0, machine.host_us_per_step = 0.125;
+  std::ostringstream out;
+  zero_plan::print_machine(out, "mine", machine);
+  const zero_plan::NamedMachine read = zero_plan::read_machine(out.str());
+  BOOST_TEST(read.name == "mine");
+  BOOST_TEST(read.machine.device.link_bandwidth == 5e9);
+  BOOST_TEST(read.machine.devices_per_node == 2U);
+  BOOST_TEST(read.machine.host_us_per_step == 0.125);
+  // Its latency is that of its collectives; NCCL's does not matter.
+  BOOST_TEST(gather_us(read.machine, {2, 1}, 1e6) == 0.5 + 100);
+  BOOST_TEST(all_reduce_us(read.machine, {2, 1}, 1e6) == 0.5 + 200);
+  BOOST_TEST(gather_us(read.machine, {2, 2}, 1e6) > 0.5 + 150 + 6.6);
+  std::ostringstream again;
+  zero_plan::print_machine(again, "mine", read.machine);
+  BOOST_TEST(again.str() == out.str());
+  const std::string needed =
+      "{\"peak_flops\": 1e11, \"memory_bytes\": 8e9, \"memory_bandwidth\": 2e10";
+  BOOST_TEST(zero_plan::read_machine(needed + ", \"link_bandwidth\": 5e9, \"devices_per_node\": 4}")
+                 .machine.nics_per_node == 4U);
+  for (const char* more : {"", "}", ", \"link_bandwidth\": 0}", ", \"link_bandwidth\": nan}",
+                           ", \"link_bandwidth\": 5e9, \"latency_us\": -1}",
+                           ", \"link_bandwidth\": 5e9, \"links\": 2}",
+                           ", \"link_bandwidth\": 5e9, \"devices_per_node\": 1.5}"}) {
+    const std::string error = error_of([&] { zero_plan::read_machine(needed + more); });
+    BOOST_TEST(!error.empty(), more);
+    if (!error.empty()) BOOST_TEST(error.back() == '.', error);
   }
 }
 
@@ -184,10 +221,9 @@ BOOST_AUTO_TEST_CASE(the_page_needs_nothing_else_and_carries_what_the_program_an
     for (const std::size_t batch : axes.batches) {
       const std::string n = std::to_string(devices), all = std::to_string(batch * devices);
       for (const zero::plan::NamedStage& stage : zero::plan::known_stages) {
-        const std::string name(stage.name);
-        const zero::plan::Question asked = parse({"--model", "gpt2", "--devices", n.c_str(),
-                                                  "--batch", all.c_str(), "--stage", name.c_str()})
-                                               .question;
+        zero::plan::Question asked =
+            parse({"--model", "gpt2", "--devices", n.c_str(), "--batch", all.c_str()}).question;
+        asked.stage = stage.name;
         const zero::plan::Advice answer = zero::plan::advise(asked);
         if (answer.candidates.empty()) continue;
         const std::string cell = "{\"answer\":" + zero_plan::json(answer.candidates.front());

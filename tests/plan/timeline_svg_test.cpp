@@ -147,6 +147,19 @@ BOOST_AUTO_TEST_CASE(the_phases_of_the_compute_stream_are_named_above_it) {
   BOOST_TEST(count(svg, ">update<") == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_legend_that_is_wider_than_the_picture_goes_on_in_another_row) {
+  const auto last_entry = [](const zero::Schedule& made) {
+    const std::string svg = draw(made, zero::timeline(made, duration), number);
+    const std::size_t text = svg.rfind("<text x=\"", svg.find(">idle<"));
+    return std::stod(svg.substr(text + 9));
+  };
+  const double one_row = last_entry(schedule<zero::Zero3>());
+  const double two_rows = last_entry(schedule<zero::Hpz>());
+  BOOST_TEST(one_row < 1300);
+  BOOST_TEST(one_row > 600);
+  BOOST_TEST(two_rows < 600);
+}
+
 BOOST_AUTO_TEST_CASE(names_are_escaped_whatever_they_hold_and_however_long_they_are) {
   const zero::Schedule made = schedule<zero::Zero2>();
   const auto spans = zero::timeline(made, duration);

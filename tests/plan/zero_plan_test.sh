@@ -6,7 +6,7 @@ source "$(dirname "$0")/../tree/cases.sh"
 plan=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-declare_cases 18
+declare_cases 22
 
 # answers TITLE PATTERN ARGUMENT...: exits with 0 and a line of its output has the pattern.
 answers() {
@@ -46,6 +46,14 @@ cat >"$work/model.json" <<'JSON'
 JSON
 answers "a model from a file" '"parameters": 124439808,' \
   --model-file "$work/model.json" --devices 8 --format json
+cat >"$work/machine.json" <<'JSON'
+{"name": "mine", "peak_flops": 1e11, "memory_bytes": 8e9, "memory_bandwidth": 1e10,
+ "link_bandwidth": 5e9, "devices_per_node": 2, "latency_us": 1}
+JSON
+answers "a machine from a file" ' 2 x mine \(7[.]4 GB usable each\), 2 a node' \
+  --machine "$work/machine.json" --model gpt2 --devices 2
+answers "a machine from a file, but for its memory" '[(]3[.]7 GB usable' \
+  --memory 4 --machine "$work/machine.json" --model gpt2 --devices 2
 if "$plan" --model gpt2 --devices 8 --format html --output "$work/page.html" &&
   grep -q '</html>' "$work/page.html"; then
   pass
@@ -65,5 +73,7 @@ refuses "no devices" 'from 1 to 1000000' --devices 0
 refuses "heads that do not divide" 'not divisible by 7 heads' --layers 2 --width 64 --heads 7
 refuses "a batch that does not divide" 'not divisible by 8 devices' --devices 8 --batch 12
 refuses "a missing file" 'cannot be read' --model-file "$work/none.json"
+refuses "a model as a machine" "'layers' in the machine file" --machine "$work/model.json"
+refuses "two machines" 'give one of them' --machine "$work/machine.json" --device h100
 refuses "an output that cannot be written" 'cannot be written' --output "$work/no/such"
 finish

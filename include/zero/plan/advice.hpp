@@ -159,13 +159,16 @@ inline bool before(const Candidate& a, const Candidate& b) {
   if (speed(a) != speed(b)) return speed(a) > speed(b);
   return a.prediction.device_bytes() < b.prediction.device_bytes();
 }
-/// The smallest number of devices, of `devices` times powers of two, on which a candidate would
-/// fit if it were sharded over all of them; 0 if there is none up to a million.
-inline std::size_t devices_that_fit(const Candidate& candidate, double room, std::size_t devices) {
-  Training training = candidate.training;
+/// The smallest number of devices, of `devices` times powers of two, on which one of the candidates
+/// would fit if it were sharded over all of them; 0 if there is none up to a million.
+inline std::size_t devices_that_fit(const std::vector<Candidate>& candidates, double room,
+                                    std::size_t devices) {
   for (std::size_t n = 2 * devices; n <= (std::size_t{1} << 20); n *= 2) {
-    training.mesh.shards = n / training.mesh.replicas;
-    if (predict_bytes(training).device_bytes() <= room) return n;
+    for (const Candidate& candidate : candidates) {
+      Training training = candidate.training;
+      training.mesh.shards = n / training.mesh.replicas;
+      if (predict_bytes(training).device_bytes() <= room) return n;
+    }
   }
   return 0;
 }
@@ -230,7 +233,7 @@ inline Advice advise(const Question& question) {
     const Candidate& least = advice.candidates.front();
     advice.conclusion =
         "Nothing fits: " + std::string(least.stage) + " comes nearest, but " + least.reason + ". ";
-    const std::size_t enough = detail::devices_that_fit(least, room, question.devices);
+    const std::size_t enough = detail::devices_that_fit(advice.candidates, room, question.devices);
     advice.conclusion +=
         enough == 0 ? "No number of devices helps: take devices with more memory, a smaller model "
                       "or a shorter context."

@@ -38,6 +38,10 @@ inline constexpr Protocol protocols[] = {
     {{14.0, 14.0}, {1.9, 1.25}, {4.0, 8.5}, 0.92},
     {{8.4, 8.4}, {3.4, 4.0}, {14.0, 14.0}, 1.0},
 };
+/// Whether the latency of these ranks was measured.
+constexpr bool is_measured(const Machine& machine, Group group) {
+  return machine.latency_us > 0 && group.nodes == 1;
+}
 }  // namespace detail
 
 /// What one rank of a group can send to the others. All groups of an axis communicate at the same
@@ -67,6 +71,9 @@ inline double gather_us(const Machine& machine, Group group, double bytes) {
   if (group.ranks() <= 1) return 0;
   const double over_network = group.nodes == 1 ? 0 : static_cast<double>(group.nodes) - 1;
   const double wire = bytes * (n - 1) / n / bus_bandwidth(machine, group) * 1e6;
+  if (detail::is_measured(machine, group)) {
+    return machine.latency_us + wire + straggling_us(machine, group);
+  }
   double best = INFINITY;
   for (const detail::Protocol& p : detail::protocols) {
     const double hops = (n - 1 - over_network) * p.link_us[0] + over_network * p.network_us[0];
@@ -87,6 +94,9 @@ inline double all_reduce_us(const Machine& machine, Group group, double bytes,
   if (group.ranks() <= 1) return 0;
   const double bandwidth = bus_bandwidth(machine, group);
   double best = INFINITY;
+  if (detail::is_measured(machine, group)) {
+    return machine.latency_us + 2 * bytes * (n - 1) / n / bandwidth * 1e6;
+  }
   if (algorithm == Algorithm::in_network) {
     return 25.0 + (group.nodes == 1 ? 0.0 : 18.0) + bytes / bandwidth * 1e6;
   }

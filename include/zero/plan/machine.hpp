@@ -25,6 +25,7 @@ struct Machine {
   double nic_bandwidth = 25e9;       // bytes a second of a device to other nodes
   double nic_efficiency = 0.95;      // of its bandwidth, for large messages
   bool in_network = false;           // switches sum (NVLS, SHARP)
+  double latency_us = 0;             // of a collective within a node; 0: as NCCL reckons
 
   double efficiency = 0.55;        // of the peak, that the kernels reach when nothing else runs
   double memory_efficiency = 0.8;  // of the memory's bandwidth, for updates and casts

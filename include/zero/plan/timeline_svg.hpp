@@ -25,19 +25,20 @@ struct TimelineColor {
   const char* name;
   bool dark = false;  // light text is read better on it
 };
-/// Distinct for colour-blind readers as well. Source: Okabe and Ito, Color Universal Design, 2008.
+/// Distinct for colour-blind readers as well; vermilion is left for what is exposed. Source: Okabe
+/// and Ito, Color Universal Design, 2008, with a brown and a wine red.
 inline constexpr TimelineColor timeline_colors[] = {
     {Op::forward, "#56b4e9", "forward"},
     {Op::backward, "#0072b2", "backward", true},
     {Op::gather, "#e69f00", "gather"},
     {Op::reduce_scatter, "#009e73", "reduce-scatter", true},
-    {Op::all_reduce, "#009e73", "all-reduce", true},
-    {Op::all_reduce_replicas, "#f0e442", "all-reduce over replicas"},
+    {Op::all_reduce, "#cc79a7", "all-reduce"},
+    {Op::all_reduce_replicas, "#882255", "all-reduce over replicas", true},
     {Op::reduce_scatter_replicas, "#f0e442", "reduce-scatter over replicas"},
-    {Op::gather_replicas, "#ddaa33", "gather over replicas"},
-    {Op::square_norm, "#777777", "norm", true},
-    {Op::combine, "#d55e00", "combine: norm and agreement", true},
-    {Op::update, "#cc79a7", "update"},
+    {Op::gather_replicas, "#8a5a00", "gather over replicas", true},
+    {Op::square_norm, "#aaaaaa", "norm"},
+    {Op::combine, "#cccccc", "combine: norm and agreement"},
+    {Op::update, "#777777", "update", true},
     {Op::release, "#bbbbbb", "release"},
 };
 constexpr const TimelineColor& timeline_color(Op op) {
@@ -69,9 +70,15 @@ class Timeline {
       lanes_[s] = bottom_;
       if (busy_[s] > 0) bottom_ += box + 8;
     }
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      if (drawn(i) && x(spans[i].end) - x(spans[i].begin) > 0.8) {
+        in_legend_[static_cast<std::size_t>(schedule.steps[i].op)] = true;
+      }
+    }
+    legend([](double, double, const TimelineColor*) {});
   }
 
-  double height() const { return bottom_ + 72; }
+  double height() const { return bottom_ + 72 + legend_height_; }
   static void open(std::ostream& out, double height) {
     out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 "
         << decimal(left + wide + 30, 0) << ' ' << decimal(height, 0)
@@ -94,7 +101,13 @@ class Timeline {
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       if (drawn(i)) step(i);
     }
-    legend();
+    legend([this](double at, double row, const TimelineColor* color) {
+      const std::string fill = color == nullptr ? "url(#idle)\" stroke=\"#cccccc" : color->fill;
+      this->svg_.rect(at, this->bottom_ + 38 + row, 15, 15, "fill=\"" + fill + '"');
+      this->svg_.text(at + 21, this->bottom_ + 50 + row, "fill=\"#000000\"",
+                      color == nullptr ? "idle" : color->name);
+      this->svg_.out() << '\n';
+    });
   }
 
  private:
@@ -155,7 +168,6 @@ class Timeline {
     const Step& step = schedule_.steps[i];
     const TimelineColor& color = timeline_color(step.op);
     const double at = x(spans_[i].begin), w = std::max(x(spans_[i].end) - at, 0.8);
-    if (w > 0.8) in_legend_[static_cast<std::size_t>(step.op)] = true;
     const double y = lanes_[stream(i)];
     const std::string name = unit_of(step);
     svg_.out() << "<g>";
@@ -178,26 +190,29 @@ class Timeline {
     return std::string(unit_name_(
         std::size_t{computes(step.op) ? step.subject : schedule_.model.group(step.subject).owner}));
   }
-  void legend() {
-    double at = 14;
-    const auto entry = [&](const std::string& style, std::string_view name) {
-      svg_.rect(at, bottom_ + 38, 15, 15, style);
-      svg_.text(at + 21, bottom_ + 50, "fill=\"#000000\"", name);
-      svg_.out() << '\n';
-      at += 38 + SvgWriter::width(name, 12);
+  /// Calls entry(x, y of its row, colour or null for idle) for all that the picture shows, as many
+  /// in a row as it is wide.
+  template <class Entry>
+  void legend(Entry entry) {
+    double at = left, row = 0;
+    const auto place = [&](const TimelineColor* color, std::string_view name) {
+      const double space = 48 + SvgWriter::width(name, 12);
+      if (at + space > left + wide + 20) at = left, row += 22;
+      entry(at, row, color);
+      at += space;
     };
     for (const TimelineColor& color : timeline_colors) {
-      if (!in_legend_[static_cast<std::size_t>(color.op)]) continue;
-      entry(std::string("fill=\"") + color.fill + '"', color.name);
+      if (in_legend_[static_cast<std::size_t>(color.op)]) place(&color, color.name);
     }
-    entry("fill=\"url(#idle)\" stroke=\"#cccccc\"", "idle");
+    place(nullptr, "idle");
+    legend_height_ = row;
   }
 
   SvgWriter svg_;
   const Schedule& schedule_;
   std::span<const Span> spans_;
   UnitName unit_name_;
-  double begin_, end_, bottom_ = top;
+  double begin_, end_, bottom_ = top, legend_height_ = 0;
   double lanes_[stream_count] = {}, busy_[stream_count] = {};
   bool in_legend_[op_count] = {};
 };
