@@ -10,12 +10,6 @@
 
 namespace zero {
 
-/// How many slots of each kind to have; a pool that does not grow makes its count a bound.
-struct Slots {
-  std::size_t count = 0;  // groups that are whole at once
-  bool grows = true;      // whether units that read more groups get more slots
-};
-
 /// Turns verbs on units into steps with operands, and hands out slots. It can be used again: what
 /// it reserved for one schedule serves the next.
 class ScheduleBuilder {
@@ -25,7 +19,7 @@ class ScheduleBuilder {
   constexpr const ModelShape& model() const { return out_->model; }
   /// What is computed, in which order.
   constexpr const Program& program() const { return out_->program; }
-  /// How many there are.
+  /// How many units there are.
   constexpr std::size_t units() const { return model().units(); }
   /// Whether it is the last one of a forward.
   constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }
@@ -35,8 +29,7 @@ class ScheduleBuilder {
   constexpr Index ahead(std::size_t k) const {
     return k < program().computes.size() - place_ ? program().computes[place_ + k].unit : nowhere;
   }
-  /// How many computes from now `unit` computes again, this one not counted; `never` if it does
-  /// not.
+  /// How many computes after this one `unit` computes again; `never` if it does not.
   constexpr std::size_t next_use(std::size_t unit) const {
     const std::size_t next = index_.next(unit);
     return next == never ? never : next - place_;
@@ -49,8 +42,8 @@ class ScheduleBuilder {
 
   /// Makes the groups of `unit` whole.
   constexpr void gather(std::size_t unit) {
-    if (unit >= units() || units_[unit].held) return;
-    units_[unit].held = true;
+    if (unit >= units() || held_[unit]) return;
+    held_[unit] = true;
     for (const Index g : model().unit(unit)) {
       if (out_->home[g] != nowhere || groups_[g].holders++ > 0) continue;
       groups_[g].params_slot = params_.acquire(model().group(g).kind);
@@ -59,8 +52,8 @@ class ScheduleBuilder {
   }
   /// Gives back the slots of the groups of `unit` that no other unit still holds.
   constexpr void release(std::size_t unit) {
-    if (unit >= units() || !units_[unit].held) return;
-    units_[unit].held = false;
+    if (unit >= units() || !held_[unit]) return;
+    held_[unit] = false;
     for (const Index g : model().unit(unit)) {
       if (out_->home[g] != nowhere || --groups_[g].holders > 0) continue;
       emit(Op::release, g);
@@ -131,7 +124,7 @@ class ScheduleBuilder {
     grads_slots_ = grads.count;
     micro_step_ = place_ = 0;
     control_begun_ = false;
-    units_.reset(model.units());
+    held_.reset(model.units());
     groups_.reset(model.groups());
     index_.read(model, program);
     states_.line_up(model, index_, state_slots);
@@ -203,7 +196,7 @@ class ScheduleBuilder {
   /// Finds the waits.
   constexpr void finish() {
     const auto groups = static_cast<Index>(groups_.size());
-    const auto activations = static_cast<Index>(units_.size() * index_.sets());
+    const auto activations = static_cast<Index>(held_.size() * index_.sets());
     const Index extent[space_count] = {
         groups, params_.size(), grads_.size(), groups, groups, activations, 1, 1,
         1,      states_.size()};
@@ -211,9 +204,6 @@ class ScheduleBuilder {
   }
 
  private:
-  struct UnitState {
-    bool held = false;
-  };
   struct GroupState {
     Index params_slot = nowhere, grads_slot = nowhere;
     bool resident = false, shard_begun = false, reduced = false, replicated = false;
@@ -300,7 +290,7 @@ class ScheduleBuilder {
   detail::ProgramIndex index_{};
   detail::SlotPool params_{}, grads_{};
   detail::StateQueue states_{};
-  detail::Scratch<UnitState> units_{};
+  detail::Scratch<bool> held_{};  // [unit] whole
   detail::Scratch<GroupState> groups_{};
   detail::Scratch<KindCount> kinds_{};
   std::size_t params_slots_ = 0, grads_slots_ = 0, micro_step_ = 0, place_ = 0, set_ = 0;

@@ -22,9 +22,16 @@ struct StageTraits {
   bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
       false;  // collectives run one by one in issue order, whatever their communicator
-  StateHome state_home = StateHome::here;
+  StateHome state_home = StateHome::here;  // of masters and optimizer state
+  /// Whether they are kept elsewhere than where they are updated.
   constexpr bool offloads() const { return state_home != StateHome::here; }
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
+};
+
+/// How many slots of each kind to have; a pool that does not grow makes its count a bound.
+struct Slots {
+  std::size_t count = 0;  // groups that are whole at once
+  bool grows = true;      // whether units that read more groups get more slots
 };
 
 /// The steps of one execution of a program, the same on every rank, in issue order.
