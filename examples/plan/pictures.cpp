@@ -26,6 +26,8 @@ double duration(const zero::Step& step) {
     case zero::Op::combine:
     case zero::Op::update: return 400;
     case zero::Op::square_norm: return 200;
+    case zero::Op::fetch_state:
+    case zero::Op::store_state: return 1000;
     default: return 0;
   }
 }
@@ -56,7 +58,9 @@ int main(int argc, char** argv) {
       draw<zero::Zero2>(folder, "zero2", "Zero2: and gradients") &&
       draw<zero::Zero3>(folder, "zero3", "Zero3: and parameters") &&
       draw<zero::Hybrid>(folder, "hybrid", "Hybrid: Zero3 in groups of ranks") &&
-      draw<zero::Hpz>(folder, "hpz", "Hpz: Zero3 in groups, optimizer state over all");
+      draw<zero::Hpz>(folder, "hpz", "Hpz: Zero3 in groups, optimizer state over all") &&
+      draw<zero::OffloadOf<zero::Zero3>>(folder, "offload",
+                                         "OffloadOf<Zero3>: the optimizer state lies in a file");
   if (!drawn) std::cerr << "pictures: cannot write into " << folder << '\n';
   return drawn ? 0 : 1;
 }

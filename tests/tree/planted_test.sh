@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work"/{include/zero,examples,bin}
 cd "$work" || exit 2
-declare_cases 16
+declare_cases 22
 
 # finds SENTENCE CHECK ARGUMENT...: the check fails and says the sentence.
 finds() {
@@ -85,4 +85,20 @@ chmod +x bin/01_quickstart
 printf '%s\n' '<!-- examples/01_quickstart.cpp -->' '```cpp' 'int main() {}' '```' \
   '<!-- output of 01_quickstart -->' '```text' 'goodbye' '```' >README.md
 finds "zero-cases: passed 2" readme_test.sh . bin
+
+mkdir docs
+header 'inline void bad() { throw Error("zero: " + name + " is a planted mistake"); }'
+printf '| message | cause |\n| `zero: … is a planted` | it was planted |\n' >docs/errors.md
+accepts errors_test.sh .
+header 'inline void bad() { throw Error("zero: " + name + " is another mistake"); }'
+finds "unlisted: include/zero/planted.hpp" errors_test.sh .
+header 'inline void good() {}'
+finds "nobody says: zero: … is a planted" errors_test.sh .
+
+printf '| promise | held by |\n| none | `base/absent_test/nothing_is_held` |\n' >docs/numbers.md
+finds "no such test: base/absent_test/nothing_is_held" numbers_test.sh .
+
+echo 'A source [1] and a [page](absent.md).' >docs/comparison.md
+finds "docs/comparison.md:absent.md" pages_test.sh .
+finds "README.md does not link to: docs/comparison.md" pages_test.sh .
 finish

@@ -52,6 +52,7 @@ class Files {
     static_cast<void>(path), static_cast<void>(bytes);
     return -ENOSYS;
   }
+  /// As above.
   virtual std::int64_t write_at(int file, const void* data, std::size_t bytes,
                                 std::uint64_t offset) {
     static_cast<void>(file), static_cast<void>(data), static_cast<void>(bytes);

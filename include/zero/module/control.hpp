@@ -210,6 +210,7 @@ class Control {
   /// Whether offloaded state of a rank could not be fetched or stored; torn: so that parameters and
   /// state do not belong together any more.
   bool state_failed() const { return decision().failed >= ControlView::state_failed; }
+  /// Whether a rank lost optimizer state in the middle of its updates.
   bool state_torn() const { return decision().failed >= ControlView::state_torn; }
   /// Whether all ranks ran and passed the same.
   bool agreed() const { return decision().agreed; }

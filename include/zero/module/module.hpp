@@ -166,6 +166,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
     const auto& store = engine_->store();
     return {store.bytes(), store.fetched(), store.stored()};
   }
+  /// What a training step moves, if optimizer state is offloaded.
   BytesOffloaded predicted_offloaded() const {
     return predict_bytes_offloaded(parameters(), OptimizerType::states, State::schedule());
   }

@@ -70,7 +70,7 @@ struct ModuleOptions {
   LossScale loss_scale = LossScale::fixed(1);
   /// Of which order the norm of the gradient is: 2, another number from 1, or infinity.
   double norm = 2;
-  OffloadPlace offload{};
+  OffloadPlace offload{};  // of optimizer state
 };
 
 /// What a caller may choose of a training step.

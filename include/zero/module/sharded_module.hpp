@@ -70,6 +70,7 @@ Module<ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(const StageVa
                                                                    ModuleOptions options = {}) {
   return {stage, std::move(model), std::move(mesh), std::move(optimizers), options};
 }
+/// The same over all ranks of a communicator.
 template <class T = float, class ModelType, Communicator Comm, class Optimizers>
 Module<ModelType, detail::optimizer_of<Optimizers>, Comm, T> shard(const StageValue& stage,
                                                                    ModelType model, Comm& comm,

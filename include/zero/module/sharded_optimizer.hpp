@@ -44,8 +44,9 @@ inline detail::FlatModel flat_model(std::size_t elements) {
 template <Optimizer O, class Comm>
 class ShardedOptimizer {
  public:
-  using Module = zero::Module<detail::FlatModel, O, Comm, float>;
+  using Module = zero::Module<detail::FlatModel, O, Comm, float>;  // what it is made of
 
+  /// For `elements` weights, over the ranks of a mesh.
   ShardedOptimizer(const Mesh<Comm>& mesh, const O& optimizer, std::size_t elements,
                    const ModuleOptions& options = {})
       : module_(zero::shard<Zero1>(flat_model(elements), mesh, optimizer, options)) {
@@ -55,6 +56,7 @@ class ShardedOptimizer {
     stream_ = &unit_->stream();
     abandon();
   }
+  /// The same over all ranks of a communicator.
   ShardedOptimizer(Comm& comm, const O& optimizer, std::size_t elements,
                    const ModuleOptions& options = {})
       : ShardedOptimizer(zero::mesh(comm), optimizer, elements, options) {}

@@ -15,14 +15,14 @@ namespace zero {
 /// its step has decided is there too, and known when the kernel runs.
 template <class Coefficients, std::size_t States>
 struct OwnedPiece {
-  float* weights = nullptr;         // [count] fp32 masters, where weights are narrower
-  const float* gradient = nullptr;  // [count] as it was summed; see gradient_at
-  float* states[States + 1] = {};   // [States][count]
-  std::size_t count = 0;
-  std::size_t begin = 0;  // which element of its tensor the first one is
-  const Coefficients* coefficients = nullptr;
-  const UpdateDecision* decision = nullptr;
-  const std::uint8_t* present = nullptr;
+  float* weights = nullptr;                    // [count] fp32 masters, where weights are narrower
+  const float* gradient = nullptr;             // [count] as it was summed; see gradient_at
+  float* states[States + 1] = {};              // [States][count]
+  std::size_t count = 0;                       // elements
+  std::size_t begin = 0;                       // which element of its tensor the first one is
+  const Coefficients* coefficients = nullptr;  // the numbers of this update
+  const UpdateDecision* decision = nullptr;    // what all ranks decided
+  const std::uint8_t* present = nullptr;       // whether the tensor has a gradient
 
   /// Whether the kernel may write: not if the step is skipped, nor without a gradient of this
   /// tensor.

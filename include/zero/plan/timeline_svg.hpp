@@ -39,6 +39,8 @@ inline constexpr TimelineColor timeline_colors[] = {
     {Op::square_norm, "#aaaaaa", "norm"},
     {Op::combine, "#cccccc", "combine: norm and agreement"},
     {Op::update, "#777777", "update", true},
+    {Op::fetch_state, "#88ccee", "fetch of state"},
+    {Op::store_state, "#332288", "store of state", true},
     {Op::release, "#bbbbbb", "release"},
 };
 constexpr const TimelineColor& timeline_color(Op op) {

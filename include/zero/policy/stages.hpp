@@ -40,7 +40,7 @@ using HybridOf = typename detail::Hybrid<StageType>::type;
 /// A stage that keeps its optimizer state in a file, or InHostMemory.
 template <class StageType, class Where = InFile>
 using OffloadOf = typename detail::With<StageType, OffloadOptimizer<Where>>::type;
-using Hybrid = HybridOf<Zero3>;
+using Hybrid = HybridOf<Zero3>;  // Zero3 within groups of ranks, which are replicas
 /// ZeRO-3 whose units are gathered within groups of ranks, and whose optimizer state is sharded
 /// over all ranks. Source:  Wang et al., ZeRO++, 2023, section 3.2 (hpZ).
 using Hpz = Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;

@@ -15,21 +15,16 @@ namespace zero {
 class ScheduleBuilder {
  public:
   // What a policy may ask.
-  /// The units and groups.
-  constexpr const ModelShape& model() const { return out_->model; }
-  /// What is computed, in which order.
-  constexpr const Program& program() const { return out_->program; }
-  /// How many units there are.
-  constexpr std::size_t units() const { return model().units(); }
-  /// Whether it is the last one of a forward.
-  constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }
-  /// In which micro-step the schedule is.
-  constexpr std::size_t micro_step() const { return micro_step_; }
+  constexpr const ModelShape& model() const { return out_->model; }   // the units and groups
+  constexpr const Program& program() const { return out_->program; }  // what is computed
+  constexpr std::size_t units() const { return model().units(); }     // how many there are
+  constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }  // of a forward
+  constexpr std::size_t micro_step() const { return micro_step_; }  // that computes now
   /// The unit that computes `k` computes from now, or nowhere past the end; ahead(0) computes now.
   constexpr Index ahead(std::size_t k) const {
     return k < program().computes.size() - place_ ? program().computes[place_ + k].unit : nowhere;
   }
-  /// How many computes after this one `unit` computes again; `never` if it does not.
+  /// How many computes from now `unit` computes again, this one not counted; or `never`.
   constexpr std::size_t next_use(std::size_t unit) const {
     const std::size_t next = index_.next(unit);
     return next == never ? never : next - place_;
@@ -39,7 +34,6 @@ class ScheduleBuilder {
 
   // What a policy may do. A verb whose effect is already there, or not yet possible, or that names
   // `nowhere`, adds no step.
-
   /// Makes the groups of `unit` whole.
   constexpr void gather(std::size_t unit) {
     if (unit >= units() || held_[unit]) return;
@@ -171,8 +165,7 @@ class ScheduleBuilder {
     emit(compute.op, compute.unit);
     if (compute.op == Op::backward) index_.pass_backward(out_->model, compute);
   }
-  /// Adds the norm and the decision of all ranks.
-  constexpr void combine() { emit(Op::combine, 0); }
+  constexpr void combine() { emit(Op::combine, 0); }  // adds the norm and the decision of all ranks
   /// Fetches the optimizer state of those groups that are updated next, as far as slots are free.
   constexpr void fetch_states() {
     if (!out_->traits.offloads()) return;
@@ -193,7 +186,7 @@ class ScheduleBuilder {
       if (!out_->traits.shards_grads) drop_whole_gradient(g);
     }
   }
-  /// Finds the waits.
+  /// Counts the buffers.
   constexpr void finish() {
     const auto groups = static_cast<Index>(groups_.size());
     const auto activations = static_cast<Index>(held_.size() * index_.sets());
@@ -276,14 +269,12 @@ class ScheduleBuilder {
   }
   /// An operand that is where the one before it is makes one operand of both: it works in place.
   static constexpr void add(Step& step, const Access& access) {
-    if (step.access_count != 0) {
-      Access& last = step.accesses[step.access_count - 1];
-      if (last.space == access.space && last.index == access.index) {
-        last.mode = Mode::update;
-        return;
-      }
+    Access* const last = step.access_count == 0 ? nullptr : &step.accesses[step.access_count - 1];
+    if (last != nullptr && last->space == access.space && last->index == access.index) {
+      last->mode = Mode::update;
+    } else {
+      step.accesses[step.access_count++] = access;
     }
-    step.accesses[step.access_count++] = access;
   }
 
   Schedule* out_ = nullptr;

@@ -22,8 +22,8 @@ struct StageTraits {
   bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
       false;  // collectives run one by one in issue order, whatever their communicator
-  StateHome state_home = StateHome::here;  // of masters and optimizer state
-  /// Whether they are kept elsewhere than where they are updated.
+  StateHome state_home = StateHome::here;  // where the optimizer state is kept
+  /// Whether it is kept elsewhere.
   constexpr bool offloads() const { return state_home != StateHome::here; }
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
 };
