@@ -111,7 +111,8 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
 
 /// Optimizer state of a rank that is kept elsewhere: its bytes, and those that steps have moved.
 struct BytesOffloaded {
-  std::uint64_t kept = 0, fetched = 0, stored = 0;
+  std::uint64_t kept = 0;                 // where they are kept
+  std::uint64_t fetched = 0, stored = 0;  // from there and to there
   friend constexpr bool operator==(const BytesOffloaded&, const BytesOffloaded&) = default;
 };
 /// The same of one execution of a schedule.

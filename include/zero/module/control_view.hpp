@@ -69,7 +69,7 @@ struct ControlView {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
   /// What a rank adds to ControlHead::failed whose offloaded state failed, and whose is torn; more
   /// than all ranks together add for less.
-  static constexpr double state_failed = 0x1p20, state_torn = 0x1p40;
+  static constexpr double state_failed = 0x1p20, state_torn = 0x1p40;  // see above
 
   // What a host sends to a device before a step, of which `kept` bytes come back after it.
   ControlRecord* record = nullptr;    // what is not an array

@@ -70,6 +70,7 @@ struct ModuleOptions {
   LossScale loss_scale = LossScale::fixed(1);
   /// Of which order the norm of the gradient is: 2, another number from 1, or infinity.
   double norm = 2;
+  /// Where optimizer state is kept by a stage that keeps it in a file.
   OffloadPlace offload{};
 };
 

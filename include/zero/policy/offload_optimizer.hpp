@@ -12,13 +12,14 @@ namespace zero {
 
 /// In a file of each rank, in the directory ModuleOptions::offload.directory. Of modules of a host.
 struct InFile {
-  static constexpr StateHome state_home = StateHome::file;
+  static constexpr StateHome state_home = StateHome::file;  // what a stage asks
 };
 /// In memory of the host; pinned, where the module is one of a CUDA device.
 struct InHostMemory {
-  static constexpr StateHome state_home = StateHome::host_memory;
+  static constexpr StateHome state_home = StateHome::host_memory;  // what a stage asks
 };
 
+/// Options of OffloadOptimizer.
 struct OffloadOptions {
   std::size_t slots = 2;  // groups whose state may be in memory at once
 };
@@ -31,11 +32,11 @@ struct OffloadOptions {
 /// Source:  Ren et al., ZeRO-Offload, 2021; Rajbhandari et al., ZeRO-Infinity, 2021, section 5.2.
 template <class Where = InFile, OffloadOptions Options = OffloadOptions{}>
 struct OffloadOptimizer {
-  using shards = Nothing;
+  using shards = Nothing;  // that is the stage's matter
   static_assert(Options.slots != 0,
                 "zero::OffloadOptimizer: state is updated in a slot; give it at least one.");
-  static constexpr StateHome state_home = Where::state_home;
-  static constexpr std::size_t state_slots = Options.slots;
+  static constexpr StateHome state_home = Where::state_home;  // what a stage asks
+  static constexpr std::size_t state_slots = Options.slots;   // the same
 };
 
 }  // namespace zero
