@@ -136,6 +136,7 @@ class DiskFiles final : public Files {
     ::close(file);
     return error;
   }
+  /// Writes from an offset, past the page cache if it can.
   std::int64_t write_at(int file, const void* data, std::size_t bytes,
                         std::uint64_t offset) override {
     return indirectly_if_need_be(

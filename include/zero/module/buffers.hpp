@@ -178,7 +178,7 @@ class Buffers {
     }
     return group;
   }
-  /// Where the optimizer's state lies.
+  /// Where offloaded state lies.
   const detail::StateRegions& regions() const { return regions_; }
   /// Where the region of a group lies that is in a slot.
   std::byte* state_slot(std::size_t slot) const { return states_ + slot * regions_.largest(); }

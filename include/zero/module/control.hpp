@@ -207,8 +207,7 @@ class Control {
   double used_scale() const { return decision().scale; }
   /// Whether a gradient was not finite though the loss scale could not be smaller.
   bool at_floor() const { return decision().at_floor; }
-  /// Whether offloaded state of a rank could not be fetched or stored; torn: so that parameters and
-  /// state do not belong together any more.
+  /// Whether offloaded state of a rank could not be fetched or stored.
   bool state_failed() const { return decision().failed >= ControlView::state_failed; }
   /// Whether a rank lost optimizer state in the middle of its updates.
   bool state_torn() const { return decision().failed >= ControlView::state_torn; }

@@ -161,7 +161,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
     return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
   /// Optimizer state that this rank keeps elsewhere, and what steps and accesses to it have moved
-  /// so far; and the same of one step, from the schedule and the sizes alone.
+  /// so far.
   BytesOffloaded offloaded() const {
     const auto& store = engine_->store();
     return {store.bytes(), store.fetched(), store.stored()};

@@ -37,10 +37,11 @@ struct Hybrid<Stage<Policies...>> {
 /// A stage within groups of ranks that hold replicas of each other.
 template <class StageType>
 using HybridOf = typename detail::Hybrid<StageType>::type;
+/// ZeRO-3 within such groups.
+using Hybrid = HybridOf<Zero3>;
 /// A stage that keeps its optimizer state in a file, or InHostMemory.
 template <class StageType, class Where = InFile>
 using OffloadOf = typename detail::With<StageType, OffloadOptimizer<Where>>::type;
-using Hybrid = HybridOf<Zero3>;  // Zero3 within groups of ranks, which are replicas
 /// ZeRO-3 whose units are gathered within groups of ranks, and whose optimizer state is sharded
 /// over all ranks. Source:  Wang et al., ZeRO++, 2023, section 3.2 (hpZ).
 using Hpz = Stage<ReplicateParams, ShardOptimizer<>, ShardGrads<>, ShardParams<>>;

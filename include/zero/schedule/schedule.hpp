@@ -22,8 +22,8 @@ struct StageTraits {
   bool shards_replicas = false;  // but of the optimizer state each replica holds a part only
   bool takes_turns =
       false;  // collectives run one by one in issue order, whatever their communicator
-  StateHome state_home = StateHome::here;  // where the optimizer state is kept
-  /// Whether it is kept elsewhere.
+  StateHome state_home = StateHome::here;  // of optimizer state
+  /// Whether optimizer state is kept elsewhere than where it is updated.
   constexpr bool offloads() const { return state_home != StateHome::here; }
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
 };

@@ -156,9 +156,9 @@ struct Step {
   Index micro_step = 0;                 // in which micro-step
   std::uint8_t access_count = 0;        // how many accesses
   bool signals = false;                 // whether somebody waits for it
-  /// By stream, see above.
+  /// What must be complete, by stream.
   std::uint32_t waits[stream_count] = {no_wait, no_wait, no_wait, no_wait, no_wait};
-  Access accesses[max_accesses] = {};  // the buffers that it touches
+  Access accesses[max_accesses] = {};  // what it touches
 
   /// The first access.
   constexpr const Access* begin() const { return accesses; }

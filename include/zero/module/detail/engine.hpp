@@ -190,6 +190,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
   /// Between these two, nothing runs; what is enqueued becomes a graph. On a CUDA device.
   void begin_capture() {
     require_idle("capture");
+    this->at_rest_.leave();  // now, not each time that the graph runs
     streams_.begin_capture();
     phase_of_events_ = Phase::idle;
   }

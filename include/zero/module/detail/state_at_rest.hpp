@@ -62,6 +62,8 @@ class StateAtRest {
     return copy_.get();
   }
   void give_back() {
+    group_ = none;  // what was brought before is not what is kept now
+    changed_ = false;
     if (copy_) store_.write(copy_.get(), 0, bytes());
   }
   void drop_copy() { copy_.reset(); }
