@@ -44,6 +44,7 @@ inline detail::FlatModel flat_model(std::size_t elements) {
 template <Optimizer O, class Comm>
 class ShardedOptimizer {
  public:
+  /// What holds weights, gradients and state.
   using Module = zero::Module<detail::FlatModel, O, Comm, float>;
 
   ShardedOptimizer(const Mesh<Comm>& mesh, const O& optimizer, std::size_t elements,
