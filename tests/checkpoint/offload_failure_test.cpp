@@ -107,8 +107,8 @@ std::vector<Told> train(zero::Files* files, const std::string& directory,
 }
 struct Folder {
   Folder() {
-    char name[] = "/tmp/zero-offload-XXXXXX";
-    path = ::mkdtemp(name);
+    path = (std::filesystem::temp_directory_path() / "zero-offload-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no directory: " + path);
   }
   ~Folder() { std::filesystem::remove_all(path); }
   std::string path;

@@ -25,8 +25,8 @@ using zero::OffloadOf;
 /// A directory that is there while the object is.
 struct Folder {
   Folder() {
-    char name[] = "/tmp/zero-offload-XXXXXX";
-    path = ::mkdtemp(name);
+    path = (fs::temp_directory_path() / "zero-offload-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no directory: " + path);
   }
   ~Folder() { fs::remove_all(path); }
   bool empty() const { return fs::is_empty(path); }

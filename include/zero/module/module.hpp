@@ -42,7 +42,9 @@ class CapturedStep;
 /// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
 class Module : public ModuleState<OptimizerType, Comm> {
-  static_assert(Optimizer<OptimizerType>);
+  static_assert(
+      Optimizer<OptimizerType>,
+      "zero::shard: this is no optimizer; see zero/optim/optimizer.hpp for what one has.");
   static_assert(Communicator<Comm>);
   static_assert(detail::is_precision<T>,
                 "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "
