@@ -17,6 +17,9 @@
 #ifdef ZERO_BENCH_MPI
 #include <zero/mpi.hpp>
 #endif
+#ifdef ZERO_BENCH_NCCL
+#include <cuda_runtime_api.h>
+#endif
 
 namespace zero_bench {
 
@@ -27,9 +30,14 @@ struct Suite {
   std::function<Row(const Measured&)> row;
 };
 
+std::string without_backend(const std::string& name) {
+  for (const char* backend : {"mpi_", "nccl_"})
+    if (name.starts_with(backend)) return name.substr(std::string_view(backend).size());
+  return name;
+}
 Row collective_row(const Measured& m) {
   const double bytes = m.argument("bytes"), seconds = m["best_us"] * 1e-6;
-  const std::string name = m.stem().starts_with("mpi_") ? m.stem().substr(4) : m.stem();
+  const std::string name = without_backend(m.stem());
   const std::size_t bf16 = name.find("_bf16");
   const double rate = bytes / seconds * 1e-9, ratio = m["best_ratio"];
   if (bytes == 0) return {name, seconds, seconds * 1e6, "us"};
@@ -90,6 +98,18 @@ Suite mpi_suite(const Options& options, std::size_t processes) {
            "MPI's own, in turn"},
           options.quick ? "^mpi_.*/bytes:4096/" : "^mpi_",
           collective_row};
+}
+/// What GPUs there are measure together: nothing without one, or if it was built without NCCL.
+std::vector<Suite> with_gpus(std::vector<Suite> all, [[maybe_unused]] const Options& options) {
+#ifdef ZERO_BENCH_NCCL
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return all;
+  all.push_back({{"nccl", "Collectives of " + std::to_string(gpus) + " GPUs over NCCL",
+                  "NCCL's own calls, in turn"},
+                 options.quick ? "^nccl_.*/bytes:4096/" : "^nccl_",
+                 collective_row});
+#endif
+  return all;
 }
 std::vector<Suite> suites(const Options& options) {
   const std::string n = std::to_string(options.ranks);
@@ -218,7 +238,7 @@ int main(int argc, char** argv) try {
   }
   const std::optional<zero::LaunchPlace> place = zero::find_launch_place();
   if (!place || place->size == 1) {
-    zero_bench::run(options, zero_bench::suites(options), true);
+    zero_bench::run(options, with_gpus(zero_bench::suites(options), options), true);
     return 0;
   }
 #ifdef ZERO_BENCH_MPI
