@@ -4,6 +4,8 @@
 // project, each beside its limit, and describes the machine to zero-plan.
 #include <fstream>
 #include <iostream>
+#include <optional>
+#include <zero/comm/launch/place.hpp>
 #include <zero/plan/training.hpp>
 #include <zero/policy/stages.hpp>
 
@@ -11,6 +13,13 @@
 #include "zero-bench/options.hpp"
 #include "zero-bench/picture.hpp"
 #include "zero-bench/rows.hpp"
+
+#ifdef ZERO_BENCH_MPI
+#include <zero/mpi.hpp>
+#endif
+#ifdef ZERO_BENCH_NCCL
+#include <cuda_runtime_api.h>
+#endif
 
 namespace zero_bench {
 
@@ -21,9 +30,14 @@ struct Suite {
   std::function<Row(const Measured&)> row;
 };
 
+std::string without_backend(const std::string& name) {
+  for (const char* backend : {"mpi_", "nccl_"})
+    if (name.starts_with(backend)) return name.substr(std::string_view(backend).size());
+  return name;
+}
 Row collective_row(const Measured& m) {
   const double bytes = m.argument("bytes"), seconds = m["best_us"] * 1e-6;
-  const std::string name = m.stem();
+  const std::string name = without_backend(m.stem());
   const std::size_t bf16 = name.find("_bf16");
   const double rate = bytes / seconds * 1e-9, ratio = m["best_ratio"];
   if (bytes == 0) return {name, seconds, seconds * 1e6, "us"};
@@ -78,6 +92,25 @@ Row machine_row(const Measured& m) {
   return {"lost beside a copy", m.seconds, 100 * m["lost"], "%"};
 }
 
+/// What the processes that mpirun started measure together.
+Suite mpi_suite(const Options& options, std::size_t processes) {
+  return {{"mpi", "Collectives of " + std::to_string(processes) + " processes over MPI",
+           "MPI's own, in turn"},
+          options.quick ? "^mpi_.*/bytes:4096/" : "^mpi_",
+          collective_row};
+}
+/// What GPUs there are measure together: nothing without one, or if it was built without NCCL.
+std::vector<Suite> with_gpus(std::vector<Suite> all, [[maybe_unused]] const Options& options) {
+#ifdef ZERO_BENCH_NCCL
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return all;
+  all.push_back({{"nccl", "Collectives of " + std::to_string(gpus) + " GPUs over NCCL",
+                  "NCCL's own calls, in turn"},
+                 options.quick ? "^nccl_.*/bytes:4096/" : "^nccl_",
+                 collective_row});
+#endif
+  return all;
+}
 std::vector<Suite> suites(const Options& options) {
   const std::string n = std::to_string(options.ranks);
   const std::string collectives =
@@ -162,7 +195,7 @@ void close(std::ofstream& file, const std::string& path) {
   if (!path.empty() && !file.flush()) throw UsageError("'" + path + "' cannot be written.");
 }
 
-void run(const Options& options) {
+void run(const Options& options, std::vector<Suite> all, bool shows) {
   std::ofstream json_file = open(options.json), svg = open(options.svg),
                 machine_file = open(options.machine);
   std::string flag = "--benchmark_min_time=" + format("%g", options.seconds);
@@ -172,14 +205,15 @@ void run(const Options& options) {
   benchmark::Initialize(&count, arguments);
   tax_model = options.tax;
   std::vector<Part> parts;
-  for (Suite& suite : suites(options)) {
+  for (Suite& suite : all) {
     if (!options.only.empty() && options.only != suite.part.name) continue;
-    print_header(stdout, suite.part);
-    Reporter reporter(suite.part, suite.row);
+    if (shows) print_header(stdout, suite.part);
+    Reporter reporter(suite.part, suite.row, shows);
     benchmark::RunSpecifiedBenchmarks(&reporter, suite.filter);
     if (!reporter.error().empty()) throw std::runtime_error(reporter.error());
     parts.push_back(suite.part);
   }
+  if (!shows) return;
   if (!options.json.empty()) print_json(json_file, parts, options.ranks, options.quick);
   if (!options.svg.empty())
     print_picture(svg, parts, "zero-bench: how near to the limits of this machine");
@@ -202,8 +236,24 @@ int main(int argc, char** argv) try {
     std::cout << zero_bench::usage();
     return 0;
   }
-  zero_bench::run(options);
+  const std::optional<zero::LaunchPlace> place = zero::find_launch_place();
+  if (!place || place->size == 1) {
+    zero_bench::run(options, with_gpus(zero_bench::suites(options), options), true);
+    return 0;
+  }
+#ifdef ZERO_BENCH_MPI
+  if (!options.machine.empty() || !options.only.empty())
+    throw zero_bench::UsageError(
+        "Under mpirun --machine and --only measure nothing: leave them out.");
+  const zero::MpiSession mpi;
+  zero_bench::Options here = options;
+  here.ranks = place->size;
+  if (place->rank != 0) here.json = here.svg = "";
+  zero_bench::run(here, {zero_bench::mpi_suite(here, place->size)}, place->rank == 0);
   return 0;
+#else
+  throw zero_bench::UsageError("It was built without MPI: run it as one process.");
+#endif
 } catch (const zero_bench::UsageError& error) {
   std::cerr << "zero-bench: " << error.what() << '\n';
   return 2;

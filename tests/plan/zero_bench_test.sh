@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # zero-bench measures each of its parts, and zero-plan reads the machine that it describes.
-# usage: zero_bench_test.sh ZERO_BENCH ZERO_PLAN
+# usage: zero_bench_test.sh ZERO_BENCH ZERO_PLAN [STARTS_PROCESSES]
 source "$(dirname "$0")/../tree/cases.sh"
-bench=$1 plan=$2
+bench=$1 plan=$2 launcher=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-declare_cases 12
+declare_cases $((12 + (${#launcher} > 0)))
 
 # refuses TITLE PATTERN ARGUMENT...: exits with 2, prints nothing, and one sentence as its error.
 refuses() {
@@ -49,5 +49,15 @@ if "$plan" --machine "$work/machine.json" --model gpt2 --devices 2 --bytes fp32-
 else
   fail "a machine for zero-plan"
   cat "$work/machine.json"
+fi
+# Under MPI, where it is: three collectives of two processes.
+if [ -n "$launcher" ]; then
+  if bash "$launcher" 2 "$bench" --quick --json "$work/mpi.json" >"$work/table" 2>&1 &&
+    [ "$(grep -c '"unit": "GB/s"' "$work/mpi.json")" = 3 ]; then
+    pass
+  else
+    fail "two processes"
+    cat "$work/table"
+  fi
 fi
 finish

@@ -35,7 +35,8 @@ inline std::string usage() {
     names += (names.empty() ? "" : ", ") + std::string(part);
   }
   return "zero-bench: how near does zero come to what this machine can do?\n\n"
-         "Usage: zero-bench [--option value]...\n\n"
+         "Usage: zero-bench [--option value]...             ranks are threads\n"
+         "       mpirun -n 4 zero-bench [--option value]... collectives of processes, over MPI\n\n"
          "  --quick             few sizes, no time: shows that it runs\n"
          "  --only PART         " +
          names +

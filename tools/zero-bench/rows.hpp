@@ -112,8 +112,8 @@ struct Measured {
 /// says meanwhile that it measures.
 class Reporter : public benchmark::BenchmarkReporter {
  public:
-  Reporter(Part& part, std::function<Row(const Measured&)> row)
-      : part_(part), row_(std::move(row)) {
+  Reporter(Part& part, std::function<Row(const Measured&)> row, bool shows)
+      : part_(part), row_(std::move(row)), shows_(shows) {
     progress("measuring...");
   }
   Reporter(const Reporter&) = delete;
@@ -124,7 +124,7 @@ class Reporter : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       Measured measured{run.benchmark_name()};
-      for (const char* how : {"/manual_time", "/real_time", "/process_time"}) {
+      for (const char* how : {"/iterations:", "/manual_time", "/real_time", "/process_time"}) {
         const std::size_t at = measured.name.find(how);
         if (at != measured.name.npos) measured.name.resize(at);
       }
@@ -137,7 +137,7 @@ class Reporter : public benchmark::BenchmarkReporter {
       for (const auto& [name, counter] : run.counters) measured.counters[name] = counter.value;
       part_.rows.push_back(row_(measured));
       progress("");
-      print_row(stdout, part_.rows.back());
+      if (shows_) print_row(stdout, part_.rows.back());
       progress("measuring...");
     }
   }
@@ -154,11 +154,12 @@ class Reporter : public benchmark::BenchmarkReporter {
     }
   }
   void progress(const char* text) const {
-    if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text);
+    if (shows_ && isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", text);
   }
 
   Part& part_;
   std::function<Row(const Measured&)> row_;
+  bool shows_;
   std::string error_;
 };
 
