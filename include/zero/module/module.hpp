@@ -42,9 +42,8 @@ class CapturedStep;
 /// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
 class Module : public ModuleState<OptimizerType, Comm> {
-  static_assert(
-      Optimizer<OptimizerType>,
-      "zero::shard: this is no optimizer; see zero/optim/optimizer.hpp for what one has.");
+  static_assert(Optimizer<OptimizerType>,
+                "zero::shard: this is no optimizer; see zero/optim/optimizer.hpp for what it has.");
   static_assert(Communicator<Comm>);
   static_assert(detail::is_precision<T>,
                 "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "
@@ -157,9 +156,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
     programs.push_back(training(units, engine_->schedules().max_micro_steps()));
     programs.push_back(training(units, 1));
     std::vector<Schedule> all;
-    for (const Program& program : programs) {
-      all.push_back(make_schedule(engine_->schedules().stage(), parameters().shape(), program));
-    }
+    for (const Program& program : programs) all.push_back(made(program));
     return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
   /// Optimizer state that this rank keeps elsewhere, and what steps and accesses to it have moved
@@ -178,9 +175,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   }
   /// The same for a program of the caller's.
   BytesSent predicted_bytes_sent(const Program& program) const {
-    const Schedule made =
-        make_schedule(engine_->schedules().stage(), parameters().shape(), program);
-    return predict_bytes_sent(parameters(), engine_->control_shape(), made,
+    return predict_bytes_sent(parameters(), engine_->control_shape(), made(program),
                               this->mesh().shard.size(), this->mesh().replicate.size(),
                               this->mesh().replicate.rank());
   }
@@ -204,6 +199,9 @@ class Module : public ModuleState<OptimizerType, Comm> {
   friend class CapturedStep;
   using State::engine_, State::to_be_compared_;
 
+  Schedule made(const Program& program) const {
+    return make_schedule(engine_->schedules().stage(), parameters().shape(), program);
+  }
   static ModuleOptions checked(ModuleOptions options) {
     options.poison = options.poison || check_level >= 2;
     return options;
