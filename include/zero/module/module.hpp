@@ -159,8 +159,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
     for (const Program& program : programs) all.push_back(made(program));
     return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
-  /// Optimizer state that this rank keeps elsewhere, and what steps and accesses to it have moved
-  /// so far.
+  /// Optimizer state that this rank keeps elsewhere, and what was moved there and back so far.
   BytesOffloaded offloaded() const {
     const auto& store = engine_->store();
     return {store.bytes(), store.fetched(), store.stored()};
