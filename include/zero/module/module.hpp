@@ -42,7 +42,10 @@ class CapturedStep;
 /// this model are proved.
 template <class ModelType, class OptimizerType, class Comm, class T>
 class Module : public ModuleState<OptimizerType, Comm> {
-  static_assert(Optimizer<OptimizerType>);
+  static_assert(Optimizer<OptimizerType>,
+                "zero::shard: this is no optimizer; give it `states`, `Coefficients`, "
+                "coefficients(counter, step, decay), and static element(coefficients, gradient, "
+                "weight, one float& per state); see zero/optim/optimizer.hpp.");
   static_assert(Communicator<Comm>);
   static_assert(detail::is_precision<T>,
                 "zero::shard: the weights that compute are float, zero::bf16 or zero::fp16, or a "

@@ -194,7 +194,7 @@ class CudaWork {
     }
     throw ContractError(
         "zero::shard: an optimizer with a kernel of its own updates fp32 only, but the Precision "
-        "has other gradients, masters or moments; leave them fp32, and gather what computes");
+        "has other gradients, masters or moments; leave those fp32 and let `gather` be `compute`");
   }
   std::uint32_t ranges(std::size_t g) const {
     return static_cast<std::uint32_t>(parameters_.groups()[g].tensors.size());
