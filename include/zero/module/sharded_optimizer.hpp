@@ -44,7 +44,8 @@ inline detail::FlatModel flat_model(std::size_t elements) {
 template <Optimizer O, class Comm>
 class ShardedOptimizer {
  public:
-  using Module = zero::Module<detail::FlatModel, O, Comm, float>;  // what it is made of
+  /// What holds weights, gradients and state.
+  using Module = zero::Module<detail::FlatModel, O, Comm, float>;
 
   /// For `elements` weights, over the ranks of a mesh.
   ShardedOptimizer(const Mesh<Comm>& mesh, const O& optimizer, std::size_t elements,
