@@ -221,7 +221,7 @@ function draw() {
   if (c && c.timeline) {
     const some = c.timeline.micro_steps < a.micro_steps ? ` with ${c.timeline.micro_steps} of its ${a.micro_steps} micro-steps` : "";
     at("timeline-title").textContent = `One step${some}: streams as lanes, and memory below${
-      c.timeline.from > 20 ? "; left of the dotted line the step before still computes" : ""}`;
+      c.timeline.from > 20 ? "; left of the dotted line the step before has not ended" : ""}`;
     timeline(a, c.timeline);
   } else { at("timeline-title").textContent = ""; at("timeline").innerHTML = at("timeline-legend").innerHTML = ""; }
   const rows = data.stages.map((s, i) => { const one = cell(now.d, i, now.b), r = one && one.answer;
