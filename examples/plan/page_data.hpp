@@ -68,7 +68,7 @@ inline void print_timeline(std::ostream& out, const zero::plan::Candidate& candi
   const double scale = parts / (end - begin);
   out << "{\"micro_steps\":" << shown << ",\"us\":" << json(end - begin)
       << ",\"from\":" << std::max(0L, std::lround((step.begin_us - begin) * scale))
-      << ",\"steps\":[";
+      << ",\"period\":" << std::lround(step.step_us * scale) << ",\"steps\":[";
   const char* separator = "";
   for (std::size_t i = 0; i < step.spans.size(); ++i) {
     const zero::Span& span = step.spans[i];
