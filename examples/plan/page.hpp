@@ -124,19 +124,20 @@ function bars(id, parts, now, limit) {
   }
   at(id).innerHTML = `<svg viewBox="0 0 ${w} ${h}" role="img">${out}${over}</svg>`;
 }
-/** Where, from a time on, the compute stream stands still while a collective moves data. */
-function exposed({steps, from: first}) {
-  const busy = [], moving = [];
+/** Where, from the end of the step before, the compute stream stands still while a collective moves
+    data. A period later the next step does the same. */
+function exposed({steps, from: first, period}) {
+  const busy = [], moving = [], end = first + period;
   for (let i = 0; i < steps.length; i += 4) {
-    const op = data.ops[steps[i]], span = [steps[i + 2], steps[i + 3]];
-    if (op.stream === 0) busy.push(span); else if (op.moves) moving.push(span);
+    const op = data.ops[steps[i]], kind = op.stream === 0 ? busy : op.moves ? moving : [];
+    for (const later of [0, period]) kind.push([steps[i + 2] + later, Math.min(steps[i + 3] + later, end)]);
   }
   const merge = spans => spans.sort((a, b) => a[0] - b[0]).reduce((out, s) => {
     const last = out[out.length - 1];
     if (last && s[0] <= last[1]) last[1] = Math.max(last[1], s[1]); else out.push([...s]);
     return out; }, []);
   const computing = merge(busy), out = [];
-  for (const [begin, end] of merge(moving)) {
+  for (const [begin, end] of merge(moving.filter(s => s[0] < s[1]))) {
     let from = Math.max(begin, first);
     for (const [b, e] of computing) {
       if (e <= from || b >= end) continue;
@@ -221,7 +222,7 @@ function draw() {
   if (c && c.timeline) {
     const some = c.timeline.micro_steps < a.micro_steps ? ` with ${c.timeline.micro_steps} of its ${a.micro_steps} micro-steps` : "";
     at("timeline-title").textContent = `One step${some}: streams as lanes, and memory below${
-      c.timeline.from > 20 ? "; left of the dotted line the step before still computes" : ""}`;
+      c.timeline.from > 20 ? "; left of the dotted line the step before has not ended" : ""}`;
     timeline(a, c.timeline);
   } else { at("timeline-title").textContent = ""; at("timeline").innerHTML = at("timeline-legend").innerHTML = ""; }
   const rows = data.stages.map((s, i) => { const one = cell(now.d, i, now.b), r = one && one.answer;

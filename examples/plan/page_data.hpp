@@ -16,18 +16,17 @@
 namespace zero_plan {
 
 /// What the sliders of the page can be set to: numbers of devices around the one that was asked
-/// about, and sequences of one device in a step.
+/// about, and sequences of one device in a step around those `asked` for.
 struct PageAxes {
   std::vector<std::size_t> devices, batches;
 };
-inline PageAxes page_axes(const zero::plan::Question& question) {
+inline PageAxes page_axes(const zero::plan::Question& question, std::size_t asked) {
   PageAxes axes;
   std::size_t first = question.devices;
   for (int i = 0; i < 3 && first % 2 == 0; ++i) first /= 2;
   for (std::size_t n = first; n <= 4 * question.devices && n <= 1'000'000; n *= 2) {
     axes.devices.push_back(n);
   }
-  const std::size_t asked = std::max<std::size_t>(1, question.global_batch / question.devices);
   for (std::size_t b = std::max<std::size_t>(1, asked / 4); b <= 4 * asked; b *= 2) {
     axes.batches.push_back(b);
   }
@@ -69,7 +68,7 @@ inline void print_timeline(std::ostream& out, const zero::plan::Candidate& candi
   const double scale = parts / (end - begin);
   out << "{\"micro_steps\":" << shown << ",\"us\":" << json(end - begin)
       << ",\"from\":" << std::max(0L, std::lround((step.begin_us - begin) * scale))
-      << ",\"steps\":[";
+      << ",\"period\":" << std::lround(step.step_us * scale) << ",\"steps\":[";
   const char* separator = "";
   for (std::size_t i = 0; i < step.spans.size(); ++i) {
     const zero::Span& span = step.spans[i];
@@ -119,15 +118,16 @@ inline void print_page_data(std::ostream& out, const Options& options,
                             const zero::plan::Advice& advice) {
   using namespace zero::plan;
   const Question& q = options.question;
-  const PageAxes axes = page_axes(q);
+  // Where no batch was asked for, that of the best.
+  const Candidate* best = advice.best();
+  const std::size_t asked = best != nullptr ? best->training.sequences * best->training.micro_steps
+                                            : std::max<std::size_t>(1, q.global_batch / q.devices);
+  const PageAxes axes = page_axes(q, asked);
   out << "{\"model\":" << json(q.model.name) << ",\"parameters\":" << q.model.parameters()
       << ",\"context\":" << q.model.dims.context << ",\"device\":" << json(q.machine.device.name)
       << ",\"usable\":" << json(q.machine.usable_bytes()) << ",\"bytes\":" << json(q.bytes.name)
       << ",\"layers\":" << q.model.dims.layers
       << ",\"conclusion\":" << json(std::string_view(advice.conclusion));
-  const Candidate* best = advice.best();
-  const std::size_t asked = best == nullptr ? axes.batches.front()
-                                            : best->training.sequences * best->training.micro_steps;
   out << ",\"start\":{\"devices\":" << q.devices << ",\"batch\":" << asked
       << ",\"stage\":" << json(best == nullptr ? std::string_view("zero3") : best->stage) << '}';
   const auto print_axis = [&](const char* name, const std::vector<std::size_t>& values) {

@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(the_page_needs_nothing_else_and_carries_what_the_program_an
   for (const char* other : {"http:", "https:", "src=", "href=", "@import", "fetch("}) {
     BOOST_TEST(page.find(other) == std::string::npos, other);
   }
-  const zero_plan::PageAxes axes = zero_plan::page_axes(options.question);
+  const zero_plan::PageAxes axes = zero_plan::page_axes(options.question, 4);
   BOOST_TEST((axes.devices == std::vector<std::size_t>{1, 2, 4, 8, 16, 32}));
   BOOST_TEST((axes.batches == std::vector<std::size_t>{1, 2, 4, 8, 16}));
   std::size_t cells = 0;

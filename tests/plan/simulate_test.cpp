@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(without_contention_a_step_takes_what_the_timeline_of_its_sc
       double worst = 0;
       for (const bool one : {true, false}) {
         const Simulation simulated =
-            simulate(schedule, some_time, {.one_communicator = one, .executions = 4});
+            simulate(schedule, some_time, {.one_communicator = one, .executions = 5});
         const std::vector<Span> spans = zero::timeline(schedule, some_time, 4, one);
         const double step = zero::step_time(schedule, some_time, one);
         worst = std::max(worst, std::abs(simulated.step_us - step));
@@ -98,6 +98,25 @@ BOOST_AUTO_TEST_CASE(contention_slows_compute_by_its_overlap_with_communication)
   BOOST_TEST(std::abs(beside.communication_us - alone.communication_us) < 1e-9);
   BOOST_TEST(std::abs(beside.slowed_us - (beside.communication_us - 4.0) / 2) < 1e-9);
   BOOST_TEST(std::abs(beside.step_us - alone.step_us - beside.slowed_us) < 1e-9);
+}
+
+// The end of a step of Zero1 sends weights while the next one computes already.
+BOOST_AUTO_TEST_CASE(what_the_next_step_hides_is_not_exposed) {
+  for (const StageValue& stage : stages()) {
+    for (const double collective : {1.0, 5.0, 30.0}) {
+      const auto time = [&](const Step& step) {
+        if (zero::communicates(step.op)) return collective;
+        const bool works = step.stream == zero::StreamId::compute && step.op != Op::release;
+        return works ? 10.0 : 0.0;
+      };
+      for (const double contention : {0.0, 0.5}) {
+        const Simulation step = simulate(make(stage, 8, 1), time, {.contention = contention});
+        BOOST_TEST(step.exposed_us <= step.idle_us() + 1e-6);
+        // The host issues at once: whenever nothing computes, something is sent.
+        BOOST_TEST(std::abs(step.exposed_us - step.idle_us()) < 1e-6);
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_is_slower_than_the_device_decides_the_time_of_a_step) {

@@ -16,7 +16,8 @@ struct SimulationOptions {
   double contention = 0;         // part of its speed that compute loses while data is moved
   double host_us_per_step = 0;   // the host issues steps one by one, as far ahead as it can
   bool one_communicator = true;  // collectives run one by one in issue order, as NCCL runs them
-  std::size_t executions = 3;    // one after the other; the last one is reported
+  /// One after the other. The last but one is reported: where it ends, the next one has begun.
+  std::size_t executions = 4;
 };
 
 /// One execution in the steady state. Times are microseconds.
@@ -66,7 +67,8 @@ Simulation simulate(const Schedule& schedule, Duration duration,
   double left[stream_count] = {};
   struct Clock {
     double now = 0, moving = 0, exposed = 0, slowed = 0;
-  } clock, earlier, last;                                   // last: when an execution ended
+  } clock;
+  std::vector<Clock> ends(options.executions);
   std::vector<std::size_t> missing(options.executions, n);  // steps of each execution
   Simulation out;
 
@@ -92,10 +94,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
     spans[id].end = clock.now;
     done[id] = 1;
     ++head[s];
-    if (--missing[id / n] == 0) {
-      earlier = last;
-      last = clock;
-    }
+    if (--missing[id / n] == 0) ends[id / n] = clock;
   };
   const auto over = [&](std::size_t s) {
     return queue[s].empty() || head[s] == queue[s].size() * options.executions;
@@ -152,6 +151,9 @@ Simulation simulate(const Schedule& schedule, Duration duration,
         "zero::plan::simulate: a step never ends; expected finite durations, but one is not: check "
         "that no bandwidth or rate of the machine is 0");
   }
+  if (options.executions == 0) return out;
+  const std::size_t reported = std::max<std::size_t>(options.executions, 2) - 2;
+  const Clock earlier = reported == 0 ? Clock{} : ends[reported - 1], last = ends[reported];
   out.begin_us = earlier.now;
   out.step_us = last.now - earlier.now;
   out.communication_us = last.moving - earlier.moving;
@@ -160,7 +162,8 @@ Simulation simulate(const Schedule& schedule, Duration duration,
   for (std::size_t i = 0; i < n; ++i) {
     if (schedule.steps[i].stream == StreamId::compute) out.compute_us += work[i];
   }
-  out.spans.assign(spans.end() - static_cast<std::ptrdiff_t>(n), spans.end());
+  const auto first = spans.begin() + static_cast<std::ptrdiff_t>(reported * n);
+  out.spans.assign(first, first + static_cast<std::ptrdiff_t>(n));
   return out;
 }
 
