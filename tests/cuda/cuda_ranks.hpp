@@ -60,6 +60,12 @@ class CudaRanks {
   void broadcast(Arguments&&... arguments) const {
     visit([&](const auto& comm) { comm.broadcast(arguments...); });
   }
+  /// One operation of NCCL; ranks that share a device have none of the kind.
+  template <class F>
+  void grouped(F f) const {
+    const auto* const nccl = std::get_if<zero::NcclCommunicator>(&one_);
+    nccl == nullptr ? f() : nccl->grouped(f);
+  }
   template <class... Arguments>
   void barrier(Arguments&&... arguments) const {
     visit([&](const auto& comm) { comm.barrier(arguments...); });

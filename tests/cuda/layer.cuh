@@ -19,7 +19,8 @@ struct Sizes {
 
 template <class T>
 struct Layer {
-  zero::Tensor<T> weight, bias;
+  zero::Tensor<T> weight;
+  zero::Tensor<float> bias;
   static auto tensors(const Sizes& sizes) {
     return zero::tensors(zero::tensor("weight", &Layer::weight, {sizes.rows, sizes.columns}),
                          zero::tensor("bias", &Layer::bias, {sizes.columns}, zero::no_decay));

@@ -36,4 +36,18 @@ BOOST_AUTO_TEST_CASE(a_module_takes_the_bytes_that_it_predicts_and_steps_take_no
   emulator::reset();
 }
 
+BOOST_AUTO_TEST_CASE(a_unit_of_two_types_is_gathered_in_one_operation) {
+  const auto groups_of_calls = [](zero::DataType compute) {
+    emulator::reset();
+    const auto ranks = training::on_cuda({.stage = zero::stage_value<zero::Zero3>,
+                                          .types = {.compute = compute},
+                                          .steps = {{}, {}}});
+    for (const auto& rank : ranks) BOOST_TEST(rank.error == "");
+    return emulator::calls_of("ncclGroupEnd", 0);
+  };
+  // Biases stay fp32: in both steps five units forward, and four backward, as one is still whole.
+  BOOST_TEST(groups_of_calls(zero::DataType::bf16) ==
+             groups_of_calls(zero::DataType::fp32) + 2 * (5 + 4));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

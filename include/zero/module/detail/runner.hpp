@@ -39,9 +39,10 @@ class Runner : public Transfers<Optimizer, Comm> {
 
   /// The schedule whose steps come next, and how many of them have events of their own.
   /// `knows_scale`: whether the host does; else the device alone has it yet.
-  void begin(const Schedule& schedule, std::span<Event> events, bool knows_scale) {
+  void begin(const Schedule& schedule, std::span<Event> events, bool knows_scale = true) {
     schedule_ = &schedule;
     events_ = events;
+    gathered_to_ = schedule.steps.data();
     if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
     if (knows_scale) work_.begin_step(streams_[StreamId::compute]);
   }
@@ -53,7 +54,7 @@ class Runner : public Transfers<Optimizer, Comm> {
   void run(const Step& step) {
     note_begin(step);
     switch (step.op) {
-      case Op::gather: Base::gather(step); break;
+      case Op::gather: gather_with_next(step); break;
       case Op::release: Base::release(step); break;
       case Op::reduce_scatter:
       case Op::all_reduce: Base::reduce(step); break;
@@ -105,6 +106,30 @@ class Runner : public Transfers<Optimizer, Comm> {
   const std::vector<Span>& spans() const { return spans_; }
 
  private:
+  /// Gathers a group and, in one operation where the communicator can, those behind it that are of
+  /// the same unit: it has one for each type of its tensors.
+  void gather_with_next(const Step& step) {
+    if constexpr (requires { mesh_.shard.grouped([] {}); }) {
+      if (&step < gathered_to_) return;
+      const Step* const end = schedule_->steps.data() + schedule_->steps.size();
+      const Step* next = &step + 1;
+      while (Base::gathers_directly(step) && next != end && next->op == Op::gather &&
+             this->group(*next).unit == this->group(step).unit && Base::gathers_directly(*next)) {
+        for (const std::uint32_t w : next->waits) {
+          if (w != no_wait) wait(next->stream, w);  // now, as it is issued now
+        }
+        ++next;
+      }
+      gathered_to_ = next;
+      if (next != &step + 1) {
+        return mesh_.shard.grouped([this, &step, next] {
+          for (const Step* s = &step; s != next; ++s) Base::gather(*s);
+        });
+      }
+    }
+    Base::gather(step);
+  }
+
   using Base::buffers_, Base::mesh_, Base::options_, Base::parameters_, Base::schedule_,
       Base::streams_, Base::work_;
   using Base::label, Base::nan_bytes, Base::own_gradient, Base::own_index, Base::position,
@@ -150,6 +175,7 @@ class Runner : public Transfers<Optimizer, Comm> {
 
   Control& control_;
   std::span<Event> events_;
+  const Step* gathered_to_ = nullptr;  // gathers before this one were issued with another
   std::vector<Span> spans_;
 };
 

@@ -96,6 +96,10 @@ class Transfers {
     work_.convert(stream(step), from, to, scale, adds);
   }
 
+  /// Whether a gather is a collective alone, without a conversion behind it.
+  bool gathers_directly(const Step& step) const {
+    return group(step).types.gather == whole_params(step).type;
+  }
   /// What is gathered in another type is rounded to it on all ranks alike, the own part as well.
   void gather(const Step& step) {
     const Array whole = whole_params(step);
