@@ -2,6 +2,8 @@
 // Copyright The zero authors
 // The main function of every test program, which counts what is allocated.
 #define BOOST_TEST_MODULE zero
+#include <malloc.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <new>
@@ -10,6 +12,19 @@
 
 std::atomic<std::size_t> allocations{0};
 std::atomic<std::size_t> aligned_bytes{0};
+std::atomic<std::size_t> live_bytes{0}, peak_bytes{0};
+
+static void* counted(void* pointer) {
+  const std::size_t bytes = malloc_usable_size(pointer);
+  const std::size_t now = live_bytes.fetch_add(bytes) + bytes;
+  for (std::size_t most = peak_bytes; most < now && !peak_bytes.compare_exchange_weak(most, now);) {
+  }
+  return pointer;
+}
+static void give_back(void* pointer) {
+  if (pointer != nullptr) live_bytes -= malloc_usable_size(pointer);
+  std::free(pointer);
+}
 
 // GCC takes the pair of malloc and free below for a mismatch when it inlines only one of them.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -18,7 +33,7 @@ std::atomic<std::size_t> aligned_bytes{0};
 
 void* operator new(std::size_t bytes) {
   ++allocations;
-  if (void* pointer = std::malloc(bytes == 0 ? 1 : bytes)) return pointer;
+  if (void* pointer = std::malloc(bytes == 0 ? 1 : bytes)) return counted(pointer);
   throw std::bad_alloc();
 }
 // A sanitizer has these of its own, which would not call the others.
@@ -27,14 +42,14 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
     return operator new(bytes);
   } catch (const std::bad_alloc&) { return nullptr; }
 }
-void operator delete(void* pointer) noexcept { std::free(pointer); }
-void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
+void operator delete(void* pointer) noexcept { give_back(pointer); }
+void operator delete(void* pointer, std::size_t) noexcept { give_back(pointer); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   ++allocations;
   aligned_bytes += bytes;
   const auto align = static_cast<std::size_t>(alignment);
   if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align)) {
-    return pointer;
+    return counted(pointer);
   }
   throw std::bad_alloc();
 }
@@ -43,5 +58,5 @@ void* operator new(std::size_t bytes, std::align_val_t alignment, const std::not
     return operator new(bytes, alignment);
   } catch (const std::bad_alloc&) { return nullptr; }
 }
-void operator delete(void* pointer, std::align_val_t) noexcept { std::free(pointer); }
-void operator delete(void* pointer, std::size_t, std::align_val_t) noexcept { std::free(pointer); }
+void operator delete(void* pointer, std::align_val_t) noexcept { give_back(pointer); }
+void operator delete(void* pointer, std::size_t, std::align_val_t) noexcept { give_back(pointer); }

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <zero/checkpoint/files.hpp>
+#include <zero/checkpoint.hpp>
 
 #include "../module/harness.hpp"
 
@@ -181,6 +181,45 @@ BOOST_AUTO_TEST_CASE(what_fails_after_the_decision_ends_the_next_step_on_all_ran
         BOOST_TEST(harness::says(told[rank].construction, {"torn"}));
       }
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_save_or_a_load_that_cannot_reach_the_state_of_one_rank_fails_on_all) {
+  const Folder folder, saved;
+  for (const auto& [call, nth] : {std::pair(Call::read, 4), std::pair(Call::write, 4)}) {
+    Failing failing(call, nth, -EIO);
+    std::vector<std::vector<std::string>> errors(2);
+    std::vector<std::vector<float>> states(2);
+    harness::on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
+      zero::ModuleOptions options{.streams = zero::StreamMode::inline_run};
+      options.offload = {.directory = folder.path, .files = &failing};
+      auto module = harness::shard(harness::named<OffloadOf<zero::Zero2>>("offloading"), model(),
+                                   zero::mesh(comm), zero::AdamW{.learning_rate = 0.5F}, options);
+      const harness::Plan plan;  // one step: four reads, four writes
+      harness::train(module, zero::UserCode::on_caller, plan);
+      const std::string path = saved.path + (call == Call::read ? "/read" : "/write");
+      const auto note = [&](auto f) { errors[comm.rank()].push_back(harness::error_of(f)); };
+      note([&] { zero::save(module, path); });
+      note([&] { zero::save(module, path); });
+      note([&] { zero::load(module, path); });
+      note([&] { zero::load(module, path); });
+      note([&] { harness::train(module, zero::UserCode::on_caller, plan, false); });
+      states[comm.rank()] = harness::state_of(module, 0);
+    });
+    for (const std::size_t rank : {0U, 1U}) {
+      for (std::size_t i = 0; i < errors[rank].size(); ++i) {
+        const std::string& error = errors[rank][i];
+        if (i != (call == Call::read ? 0U : 2U)) {
+          BOOST_TEST(error == "");
+        } else {
+          BOOST_TEST(harness::says(error, {"rank-1' failed: Input/output error"}), error);
+          const char* const before = call == Call::read ? "zero::save failed on rank 1" : "again";
+          BOOST_TEST((rank == 1 || harness::says(error, {before})), error);
+        }
+      }
+    }
+    BOOST_TEST(harness::same_bits(states[0], states[1]));
+    BOOST_TEST(!harness::all_are(states[0], 0));
   }
 }
 

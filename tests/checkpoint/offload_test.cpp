@@ -2,8 +2,10 @@
 // Copyright The zero authors
 // Optimizer state that is kept in a file or in memory of the host: the same bits as without, the
 // bytes that are held and moved, checkpoints of both kinds, and a file system that fails.
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -209,6 +211,97 @@ BOOST_AUTO_TEST_CASE(averages_and_states_in_blocks_are_offloaded_alike) {
       harness::same_bits(end_of(offloaded, setup, average), end_of(resident, setup, average)));
   const zero::AdamW8bit eight{.learning_rate = 0.25F};
   BOOST_TEST(harness::same_bits(end_of(offloaded, setup, eight), end_of(resident, setup, eight)));
+}
+
+/// Small whole gradients of which every rank has the same, and weights of zero.
+Plan steps_of(std::size_t micro_steps, std::size_t steps) {
+  Plan plan;
+  plan.steps = steps;
+  plan.micro_steps = micro_steps;
+  plan.gradient = [](const harness::Place& at) { return static_cast<float>(at.micro_step + 1); };
+  return plan;
+}
+// B93
+BOOST_AUTO_TEST_CASE(micro_steps_add_up_where_state_is_offloaded_reduced_at_once_or_at_the_end) {
+  const Folder folder;
+  const zero::Ema<zero::Sgd> sgd{.optimizer = {.learning_rate = 1}, .decay = 0.5F};
+  std::size_t cases = 0;
+  for (const std::size_t ranks : {1, 2}) {
+    for (const NamedStage& stage :
+         {offloading<zero::Ddp, InHostMemory>(), offloading<zero::Zero1, InFile>(),
+          offloading<zero::Zero2, InFile>(), offloading<zero::Zero3, InHostMemory>()}) {
+      const auto all = harness::on_ranks<zero::bf16>(
+          stage, setup_in(folder, ranks).in(harness::modes()[1]), model(), sgd, [](auto& module) {
+            return harness::train(module, zero::UserCode::on_caller, steps_of(3, 1)).weights;
+          });
+      for (const std::vector<float>& weights : all) {
+        for (std::size_t i = 0; i < weights.size(); ++i) {  // those of block.*.b are frozen
+          if (weights[i] != 0) BOOST_TEST(weights[i] == -6);
+        }
+        BOOST_TEST(std::count(weights.begin(), weights.end(), -6.0F) == 10 + 3 * 50 + 57);
+        ++cases;
+      }
+    }
+  }
+  BOOST_TEST(cases == 12U);
+}
+// B33
+BOOST_AUTO_TEST_CASE(units_that_are_updated_one_after_the_other_have_the_same_bias_corrections) {
+  const Folder folder;
+  const harness::Model units = harness::model_of({"unit", 3, harness::sizes({50})});
+  std::vector<float> expected;
+  for (const NamedStage& stage :
+       {harness::named<zero::Zero3>("resident"), offloading<zero::Zero3, InFile>(),
+        harness::named<OffloadOf<zero::Zero3, InHostMemory>>("in memory")}) {
+    const auto all = harness::on_ranks<float>(
+        stage, setup_in(folder, 2), units, adam, Body<float>([](Trained<float>& module) {
+          Kept kept;
+          kept.outcome = harness::train(module, zero::UserCode::on_caller, steps_of(1, 5));
+          return kept;
+        }));
+    const std::vector<float>& weights = all[0].outcome.weights;
+    if (expected.empty()) expected = weights;
+    BOOST_TEST(weights[0] < -0.5F);
+    BOOST_TEST(harness::same_bits(weights, expected), stage.name);
+    BOOST_TEST(harness::same_bits(weights, std::vector<float>(150, weights[0])), stage.name);
+  }
+}
+// B45
+BOOST_AUTO_TEST_CASE(a_rank_whose_shard_is_empty_keeps_no_state_of_it_and_the_others_all) {
+  const Folder folder;
+  const harness::Model units = harness::model_of({"unit", 2, harness::sizes({3})});
+  const zero::AdamW plain{.learning_rate = 0.125F};
+  std::vector<float> expected;
+  for (const NamedStage& stage :
+       {harness::named<zero::Zero3>("resident"), offloading<zero::Zero3, InFile>(),
+        offloading<zero::Zero3, InHostMemory>()}) {
+    const auto all = harness::on_ranks<zero::bf16>(
+        stage, setup_in(folder, 4), units, plain, Body<zero::bf16>([](Trained<zero::bf16>& module) {
+          Kept kept;
+          kept.outcome = harness::train(module, zero::UserCode::on_caller, steps_of(1, 1));
+          for (const zero::HeldTensor& tensor : module.held_state().tensors) {
+            for (const zero::HeldPart& part : tensor.parts) {
+              std::int64_t held = 0;
+              for (const zero::HeldRange& range : part.ranges) {
+                held += static_cast<std::int64_t>(range.count);
+              }
+              kept.counts.push_back(held - static_cast<std::int64_t>(module.owned(tensor.name)));
+            }
+          }
+          kept.counts.push_back(static_cast<std::int64_t>(module.owned("unit.0.a")));
+          return kept;
+        }));
+    std::int64_t owned = 0;
+    for (const Kept& rank : all) {
+      for (const float x : rank.outcome.weights) BOOST_TEST(std::abs(x + 0.125F) < 1e-6F);
+      if (expected.empty()) expected = rank.outcome.weights;
+      BOOST_TEST(harness::same_bits(rank.outcome.weights, expected), stage.name);
+      owned += rank.counts.back();
+      for (std::size_t i = 0; i + 1 < rank.counts.size(); ++i) BOOST_TEST(rank.counts[i] == 0);
+    }
+    BOOST_TEST(owned == 3);
+    BOOST_TEST(all[3].counts.back() == 0);
+  }
 }
 
 template <class T>

@@ -66,4 +66,13 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_together_is_an_error_on_all_ranks) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(numbers_without_a_dimension_are_not_joined) {
+  MemoryFiles disk;
+  disk.make_directory("hf");
+  put(disk, "hf/model.safetensors", file_of({stored("a", "F32", {}), stored("b", "F32", {})}, 0));
+  const auto both = [](const std::string&) { return WeightSource{.names = {"a", "b"}}; };
+  const Loaded got = load(disk, 1, "hf", {.sources = both}, {{"scale", {}}});
+  BOOST_TEST(held::says(got.errors[0], {"joined with others, but", "'scale'"}), got.errors[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -178,6 +178,11 @@ void train(const Setup& setup, Comm& comm, Result& result) {
     };
   }
   for (const StepPlan& plan : setup.steps) {
+    if (plan.written) {
+      const std::vector<float> moments(77, 0.25F);  // those of last.weight
+      trained.write_state("last.weight", 0, moments);
+      trained.write_state("last.weight", 1, moments);
+    }
     if (plan.undone) {
       undo(trained, [&] { step(plan); });
     } else {
@@ -186,6 +191,7 @@ void train(const Setup& setup, Comm& comm, Result& result) {
     if (setup.freezes && !std::exchange(frozen, true)) trained.set_frozen("first.*", true);
   }
   trained.synchronize();
+  if (on_device) result.more_bytes = free_before - free_bytes() - result.device_bytes;
   result.bits = bits_of(trained);
   result.counter = trained.counter("block.0.weight");
 }

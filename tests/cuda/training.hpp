@@ -27,6 +27,7 @@ struct StepPlan {
   bool forks = false;         // biases have their gradients from a stream of the user's own
   bool waits = true;          // for the decision; else there is no result
   bool undone = false;        // what was held before it is put back as a checkpoint does it
+  bool written = false;       // the last unit's moments were set before it
   bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
 };
 
@@ -47,6 +48,7 @@ struct Result {
   std::int64_t counter = 0;  // of the second unit's weight
   zero::BytesHeld held, predicted;
   std::size_t device_bytes = 0;  // of CUDA memory, that the module took
+  std::size_t more_bytes = 0;    // and what it took since then
   std::string error;             // what was thrown
   friend bool operator==(const Result&, const Result&) = delete;
 };

@@ -200,4 +200,58 @@ BOOST_AUTO_TEST_CASE(what_the_users_code_threw_on_a_stream_is_thrown_by_the_next
   }
 }
 
+/// A step without a decision that anybody waits for; the user's code fails in its last unit.
+template <class Module>
+std::string step_that(bool fails, Module& module) {
+  return error_of([&] {
+    auto step = module.begin_step();
+    for (auto unit : step.forward()) (void)unit;
+    for (auto unit : step.backward()) {
+      compute(UserCode::on_stream, unit,
+              [now = fails && unit.index() == 0, g = unit.template gradients<Parts>().a] {
+                if (now) throw std::runtime_error("mine");
+                for (float& x : g) x += 1;
+              });
+    }
+    step.finish_async();
+  });
+}
+
+BOOST_AUTO_TEST_CASE(
+    what_the_next_steps_code_throws_tears_nothing_and_skips_that_step_on_all_ranks) {
+  const Model model = model_of({"unit", 2, sizes({4})});
+  for (const Mode& mode : {modes()[3], modes()[4], modes()[5]}) {
+    const auto all = on_ranks<zero::Zero3>(Setup{}.in(mode).on(2), model, sgd, [](auto& module) {
+      const bool fails = module.mesh().world.rank() == 1;
+      std::vector<std::string> errors{step_that(false, module), step_that(fails, module)};
+      errors.push_back(error_of([&] { (void)module.last_result(); }));
+      errors.push_back(step_that(false, module));
+      errors.push_back(module.last_result().step == 2 ? "" : "another number of steps");
+      errors.push_back(all_are(weights_of(module), -2) ? "" : "other weights");
+      return errors;
+    });
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      for (std::size_t i = 0; i < all[rank].size(); ++i) {
+        BOOST_TEST(all[rank][i] == (rank == 1 && i == 2 ? "std: mine" : ""),
+                   mode.name << ", rank " << rank << ", call " << i << ": " << all[rank][i]);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_the_code_of_all_ranks_threw_is_thrown_once_and_the_step_can_be_retried) {
+  const Model model = model_of({"unit", 2, sizes({4})});
+  const auto all =
+      on_ranks<zero::Zero3>(Setup{}.in(modes()[3]).on(2), model, sgd, [](auto& module) {
+        std::vector<std::string> errors{step_that(true, module), step_that(false, module),
+                                        step_that(false, module)};
+        errors.push_back(error_of([&] { (void)module.last_result(); }));
+        errors.push_back(all_are(weights_of(module), -1) ? "" : "other weights");
+        return errors;
+      });
+  for (const std::vector<std::string>& errors : all) {
+    BOOST_TEST((errors == std::vector<std::string>{"", "std: mine", "", "", ""}));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 // Tensors that are frozen and thawed between steps.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <memory>
+#include <type_traits>
 
 #include "harness.hpp"
 
@@ -222,6 +224,26 @@ BOOST_AUTO_TEST_CASE(patterns_match_any_text_at_their_stars) {
   static_assert(!matches("a", "ab") && !matches("ab", "a") && !matches("*a*b", "ba"));
   static_assert(!matches("", "a") && matches("", ""));
   BOOST_TEST(true);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_is_over_stays_so_after_a_tensor_is_frozen) {
+  for (const bool right : on_ranks(
+           named<zero::Zero3>("stage 3"), Setup{}.on(2), three_units(), momentum, [](auto& module) {
+             using Module = std::remove_reference_t<decltype(module)>;
+             auto old = std::make_unique<zero::TrainingStep<Module>>(module, zero::StepOptions{});
+             Outcome outcome;
+             const auto finish = [&](auto& step) {
+               run_passes(module, step, zero::UserCode::on_caller, Plan{}, 0, outcome);
+               return step.finish().applied;
+             };
+             const bool first = finish(*old);
+             module.set_frozen("unit.1.*", true);
+             auto step = module.begin_step();  // of the same number
+             old.reset();
+             return first && finish(step);
+           })) {
+    BOOST_TEST(right);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

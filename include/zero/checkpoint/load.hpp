@@ -203,9 +203,12 @@ LoadReport load(HeldState& state, const Comm& world, const std::string& path,
 /// Loads a checkpoint into a module between two steps.
 template <HoldsState M>
 LoadReport load(M& module, const std::string& path, const LoadOptions& options = {}) {
-  HeldState state = module.held_state();
+  HeldState state;
+  detail::alike(module.mesh().world, "zero::load", [&] { state = module.held_state(); });
   LoadReport report = load(state, module.mesh().world, path, options);
-  module.restore(state);
+  detail::alike(module.mesh().world,
+                "zero::load (weights may have changed: load again before using them)",
+                [&] { module.restore(state); });
   return report;
 }
 

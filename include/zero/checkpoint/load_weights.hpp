@@ -61,9 +61,12 @@ LoadReport load_weights(HeldState& state, const Comm& world, const std::string& 
 template <HoldsState M>
 LoadReport load_weights(M& module, const std::string& path,
                         const LoadWeightsOptions& options = {}) {
-  HeldState state = module.held_state();
+  HeldState state;
+  detail::alike(module.mesh().world, "zero::load_weights", [&] { state = module.held_state(); });
   LoadReport report = load_weights(state, module.mesh().world, path, options);
-  module.restore(state);
+  detail::alike(module.mesh().world,
+                "zero::load_weights (weights may have changed: load again before using them)",
+                [&] { module.restore(state); });
   return report;
 }
 

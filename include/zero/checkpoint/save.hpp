@@ -203,7 +203,9 @@ std::string save(const HeldState& state, const Comm& world, const std::string& p
 /// Saves a module between two steps.
 template <HoldsState M>
 std::string save(M& module, const std::string& path, const SaveOptions& options = {}) {
-  return save(module.held_state(), module.mesh().world, path, options);
+  HeldState state;
+  detail::alike(module.mesh().world, "zero::save", [&] { state = module.held_state(); });
+  return save(state, module.mesh().world, path, options);
 }
 
 }  // namespace zero

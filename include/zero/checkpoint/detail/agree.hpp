@@ -69,4 +69,26 @@ void together(const Comm& world, const char* call, const std::function<void()>& 
                         std::to_string(world.size()) + " ranks): " + error);
 }
 
+/// Runs f on the thread that calls, and tells all ranks if it failed on one of them, but for errors
+/// that they all have, or can no longer tell. A collective.
+///
+/// Errors:  what f throws; CheckpointError on the other ranks.
+template <Communicator Comm, class F>
+void alike(const Comm& world, const char* call, F f) {
+  std::exception_ptr error;
+  try {
+    f();
+  } catch (const ContractError&) { throw; } catch (const CommunicatorError&) {
+    throw;
+  } catch (...) { error = std::current_exception(); }
+  try {
+    together(world, call, [&] {
+      if (error) std::rethrow_exception(error);
+    });
+  } catch (...) {
+    if (error) std::rethrow_exception(error);
+    throw;
+  }
+}
+
 }  // namespace zero::detail

@@ -130,7 +130,8 @@ class WeightPlan {
       std::vector<std::uint64_t> expected = whole;
       const bool joins = parts.size() > 1 && !shape.empty() && !expected.empty();
       if (joins) expected[0] = shape[0];
-      if (shape != expected || (transposed && shape.size() != 2) ||
+      const bool points = parts.size() > 1 && !joins;  // have no dimension to join along
+      if (points || shape != expected || (transposed && shape.size() != 2) ||
           (joins && joined + shape[0] > whole[0])) {
         refuse_shape(held, t, parts.size() > 1, transposed);
       }

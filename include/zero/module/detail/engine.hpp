@@ -91,7 +91,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
   const Step& enter(Op op, std::size_t unit) {
     check_entry(parameters_, unit, phase_ == Phase::idle, inside_);
     rethrow_failure();
-    streams_.check();  // what failed must not be computed with
+    end_.check_streams();  // what failed must not be computed with
     Executor<Runner>& executor = phase_ == Phase::training ? training_ : evaluation_;
     std::size_t place = place_;
     try {
@@ -185,8 +185,11 @@ class Engine : public EngineParts<Optimizer, Comm> {
     (void)read_result();
     streams_.synchronize();
   }
-  /// Goes on after another engine.
-  void keep_result(const StepResult& result) { end_.take(result); }
+  /// Goes on after another engine: steps that were begun there stay over.
+  void go_on_after(Engine& other) {
+    end_.take(other.read_result());
+    number_ = other.number_;
+  }
   /// Between these two, nothing runs; what is enqueued becomes a graph. On a CUDA device.
   void begin_capture() {
     require_idle("capture");
@@ -203,12 +206,11 @@ class Engine : public EngineParts<Optimizer, Comm> {
   void run_captured(Graph& graph, const StepNotes& notes, const FinishOptions& options) {
     require_idle("run");
     require_live("run");
-    if (phase_of_events_ != Phase::idle) streams_.fence();
+    if (this->at_rest_.leave() || phase_of_events_ != Phase::idle) streams_.fence();
     phase_of_events_ = Phase::idle;
     control_.begin_step();
     control_.set_notes(notes);
     const std::exception_ptr error = tell_finish(options);
-    this->at_rest_.leave();
     end_.begin();
     graph.launch(streams_[StreamId::compute]);
     end_.enqueued(StreamId::compute, error);
@@ -263,7 +265,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
   std::uint64_t begin(Phase phase, const Schedule& schedule,
                       std::span<typename Device::Event> events) {
     if (options_.record_spans) synchronize();  // the last execution still notes its spans
-    runner_.begin(schedule, events, !end_.pending());
+    runner_.begin(schedule, events, end_.another_begins());
     phase_ = phase_of_events_ = phase;
     place_ = 0;
     return ++number_;

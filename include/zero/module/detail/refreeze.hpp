@@ -87,7 +87,7 @@ void move_state(Engine& from, Engine& to) {
   }
   to.control().set_step(from.control().step());
   to.control().set_loss_scale(from.control().loss_scale());
-  to.keep_result(from.read_result());
+  to.go_on_after(from);
 }
 
 }  // namespace zero::detail

@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <zero/base/error.hpp>
 #include <zero/module/detail/state_regions.hpp>
 #include <zero/schedule/schedule.hpp>
@@ -43,13 +44,13 @@ class StateAtRest {
     return buffers_.group(g, 0);
   }
   /// Enqueues the way back of what was changed, before all later work of the store; what fails then
-  /// ends the next step.
-  void leave() {
+  /// ends the next step. Returns whether there was anything.
+  bool leave() {
     if (changed_) {
       store_.store(stream(), buffers_.state_slot(0), region(group_).begin, region(group_).bytes);
     }
     group_ = none;
-    changed_ = false;
+    return std::exchange(changed_, false);
   }
   /// All regions in memory of the host: where they are kept, or a copy that is given back or
   /// dropped.

@@ -39,23 +39,39 @@ class StepEnd {
     error_ = error;
     pending_ = true;
     torn_ = false;
+    later_ = false;
   }
-  bool pending() const { return pending_; }
+  /// Another step begins: what streams report from now on may be of its own work. Returns whether
+  /// the host knows how this one ended.
+  bool another_begins() {
+    later_ = true;
+    return !pending_;
+  }
   /// Waits for the decision, not for the updates.
   ///
-  /// Errors:  what is wrong with that step, once.
+  /// Errors:  what is wrong with that step, once. Once another step has begun, what streams report
+  ///          is left to that one, so that all ranks skip it.
   const StepResult& read() {
     if (late_) std::rethrow_exception(std::exchange(late_, nullptr));
-    if (pending_) conclude();
+    if (pending_) conclude(!later_);
     return result_;
   }
   /// The same for those who cannot throw: the next read() does.
   void settle() noexcept {
     try {
-      if (pending_) conclude();
+      if (pending_) conclude(true);
     } catch (...) { late_ = std::current_exception(); }
   }
-  /// Goes on after another module's.
+  /// Throws what streams report. It may be of the step before, which then has nothing more to say.
+  void check_streams() {
+    try {
+      streams_.check();
+    } catch (...) {
+      if (pending_) conclude(false);
+      throw;
+    }
+  }
+  /// Goes on after another engine's.
   void take(const StepResult& result) { result_ = result; }
   void require_whole(const char* call) const {
     if (!torn_) return;
@@ -65,13 +81,13 @@ class StepEnd {
   }
 
  private:
-  void conclude() {
+  void conclude(bool checks) {
     pending_ = false;
     torn_ = true;
     decided_.synchronize();
     streams_[stream_].check();
-    torn_ = control_.applied();
-    streams_.check();  // work of the user's on a stream
+    torn_ = control_.applied() && !later_;
+    if (checks) streams_.check();  // work of the user's on a stream
     torn_ = false;
     result_ = {control_.applied(), control_.norm(), control_.step(), control_.used_scale()};
     if (control_.state_failed()) throw_state_failed();
@@ -99,7 +115,7 @@ class StepEnd {
   Streams& streams_;
   Store& store_;
   std::size_t rank_;
-  bool pending_ = false, torn_ = false;
+  bool pending_ = false, torn_ = false, later_ = false;
   typename Device::Event decided_;
   StreamId stream_{};
   std::exception_ptr error_, late_;
