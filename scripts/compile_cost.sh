@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the schedule headers and proofs cost to compile: CPU seconds (least of 3) and peak memory.
+# What the schedule headers, proofs and the quickstart cost to compile: CPU seconds (least of 3) and peak memory.
 # usage: scripts/compile_cost.sh [COMPILER...]      without arguments: g++ clang++
 cd "$(dirname "$0")/.." || exit 2
 [ $# -gt 0 ] || set -- g++ clang++
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
-one() { # compiler, text of a file: prints "seconds MB"
-  local options=(-std=c++20 -Iinclude -fsyntax-only)
+one() { # compiler, text of a file, options: prints "seconds MB"
+  local options=(-std=c++20 -Iinclude -I. "${@:3}")
   case $1 in
     *clang*) options+=(-fconstexpr-steps=2000000000) ;;
     *) options+=(-fconstexpr-ops-limit=2000000000) ;;
@@ -22,9 +22,13 @@ one() { # compiler, text of a file: prints "seconds MB"
     awk 'END { printf "%.2f s %4d MB\n", $1 + $2, $3 / 1024 }' "$work/time"
   done | sort -n | head -1
 }
-row() { # name, text
+row() { # name, text, options instead of -fsyntax-only
   printf '%-44s' "$1"
-  for compiler in "${compilers[@]}"; do printf '  %16s' "$(one "$compiler" "$2")"; done
+  local options=("${@:3}")
+  [ $# -gt 2 ] || options=(-fsyntax-only)
+  for compiler in "${compilers[@]}"; do
+    printf '  %16s' "$(one "$compiler" "$2" "${options[@]}")"
+  done
   echo
 }
 compilers=("$@")
@@ -40,4 +44,8 @@ proven<Zero2> && proven<Zero3> && proven<Hybrid>);"
 for units in 96 512; do
   row "one proof of Zero3 with $units units" \
     "${proof}static_assert(finding<Zero3, $units>.rule == Rule::none);"
+done
+row "zero.hpp alone          (goal: 0.8 s)" '#include <zero/zero.hpp>'
+for level in -O0 -O1 -O3; do
+  row "the quickstart with $level" '#include "examples/01_quickstart.cpp"' "$level" -c -o /dev/null
 done

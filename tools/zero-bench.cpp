@@ -214,6 +214,7 @@ void run(const Options& options, std::vector<Suite> all, bool shows) {
     parts.push_back(suite.part);
   }
   if (!shows) return;
+  if (options.quick) std::puts("\n--quick shows that it runs: leave it out to measure.");
   if (!options.json.empty()) print_json(json_file, parts, options.ranks, options.quick);
   if (!options.svg.empty())
     print_picture(svg, parts, "zero-bench: how near to the limits of this machine");

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 #include <zero/checkpoint.hpp>
@@ -85,54 +86,76 @@ void show(std::uint64_t done, std::uint64_t all) {
                done == all ? "\n" : "");
 }
 
+/// What is wrong with the words after the program's name.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// What stands behind the paths.
 struct Options {
   std::optional<zero::DataType> type{};
   std::uint64_t file_bytes = zero::MergeOptions{}.file_bytes;
-  bool narrowing = false, relaxed = false, right = true;
+  bool narrowing = false, relaxed = false;
 };
-Options options_of(const std::vector<std::string>& words) {
+zero::DataType type_of(const std::string& name) {
+  for (const zero::DataType type :
+       {zero::DataType::fp32, zero::DataType::bf16, zero::DataType::fp16, zero::DataType::fp64}) {
+    if (zero::name_of(type) == name) return type;
+  }
+  throw UsageError("--type takes fp32, bf16, fp16 or fp64, not '" + name + "'");
+}
+std::uint64_t bytes_of(const std::string& text) {
+  const std::int64_t bytes = zero::detail::count_from(text);
+  if (bytes > 0) return static_cast<std::uint64_t>(bytes);
+  throw UsageError("--file-bytes takes a whole number from 1, not '" + text + "'");
+}
+Options options_of(const std::vector<std::string>& words, std::size_t first) {
   Options options;
-  for (std::size_t i = 3; i < words.size(); ++i) {
-    const bool has_value = i + 1 < words.size();
-    if (words[i] == "--narrowing") {
+  const bool merges = words[0] == "merge", imports = words[0] == "import";
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--narrowing" && (merges || imports)) {
       options.narrowing = true;
-    } else if (words[i] == "--relaxed" && words[0] == "import") {
+    } else if (word == "--relaxed" && imports) {
       options.relaxed = true;
-    } else if (words[i] == "--file-bytes" && words[0] == "merge" && has_value) {
-      const std::int64_t bytes = zero::detail::count_from(words[++i]);
-      options.right = options.right && bytes > 0;
-      options.file_bytes = static_cast<std::uint64_t>(bytes);
-    } else if (words[i] == "--type" && has_value) {
-      ++i;
-      for (const zero::DataType type : {zero::DataType::fp32, zero::DataType::bf16,
-                                        zero::DataType::fp16, zero::DataType::fp64}) {
-        if (zero::name_of(type) == words[i]) options.type = type;
+    } else if ((word == "--file-bytes" && merges) || (word == "--type" && (merges || imports))) {
+      if (++i == words.size()) throw UsageError(word + " needs a value after it");
+      if (word == "--type") {
+        options.type = type_of(words[i]);
+      } else {
+        options.file_bytes = bytes_of(words[i]);
       }
-      options.right = options.right && options.type;
     } else {
-      options.right = false;
+      throw UsageError("'" + word + "' is no option of " + words[0]);
     }
   }
   return options;
 }
 
-int run(const std::vector<std::string>& words) {
-  const Options options = options_of(words);
-  if (words.size() == 2 && words[0] == "list") {
+void run(const std::vector<std::string>& words) {
+  const std::string& command = words[0];
+  const bool makes = command == "merge" || command == "import";
+  if (!makes && command != "list" && command != "verify") {
+    throw UsageError("'" + command + "' is none of list, verify, merge and import");
+  }
+  const std::size_t paths = makes ? 2 : 1;
+  if (words.size() <= paths)
+    throw UsageError(command + (makes ? " needs two paths" : " needs a path"));
+  const Options options = options_of(words, 1 + paths);
+  if (command == "list") {
     list(words[1]);
-  } else if (words.size() == 2 && words[0] == "verify") {
+  } else if (command == "verify") {
     zero::StoredCheckpoint checkpoint(words[1]);
     checkpoint.verify(show);
     std::printf("%s: every byte is right\n", checkpoint.path().c_str());
-  } else if (words.size() >= 3 && words[0] == "merge" && options.right) {
+  } else if (command == "merge") {
     zero::StoredCheckpoint checkpoint(words[1]);
     zero::merge(checkpoint, words[2],
                 {.type = options.type,
                  .narrowing = options.narrowing,
                  .file_bytes = options.file_bytes,
                  .progress = show});
-  } else if (words.size() >= 3 && words[0] == "import" && options.right) {
+  } else {
     const zero::ImportReport report = zero::import_weights(words[1], words[2],
                                                            {.type = options.type,
                                                             .narrowing = options.narrowing,
@@ -140,18 +163,24 @@ int run(const std::vector<std::string>& words) {
                                                             .save = {.progress = show}});
     for (const std::string& name : report.left_out) std::printf("left out: %s\n", name.c_str());
     std::printf("%s\n", report.path.c_str());
-  } else {
-    std::fputs(usage, stderr);
-    return 2;
   }
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool help = !words.empty() && (words[0] == "--help" || words[0] == "-h");
+  if (words.empty() || help) {
+    std::fputs(usage, help ? stdout : stderr);
+    return help ? 0 : 2;
+  }
   try {
-    return run({argv + 1, argv + argc});
+    run(words);
+    return 0;
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "zero-checkpoint: %s: --help shows what there is.\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zero-checkpoint: %s\n", error.what());
     return 1;

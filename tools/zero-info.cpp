@@ -189,8 +189,10 @@ std::string quoted(const std::string& text) {
 int main(int argc, char** argv) {
   const bool json = argc == 2 && std::strcmp(argv[1], "--json") == 0;
   if (argc > 1 && !json) {
-    std::fprintf(stderr, "usage: zero-info [--json]\n");
-    return 2;
+    const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+    if (!help) std::fprintf(stderr, "zero-info: the only option is --json, alone.\n");
+    std::fprintf(help ? stdout : stderr, "usage: zero-info [--json]\n");
+    return help ? 0 : 2;
   }
   const std::pair<const char*, Lines> parts[] = {{"built with", built_with()},
                                                  {"found here", found()},

@@ -253,7 +253,8 @@ inline Options parse_options(int argc, const char* const* argv) {
     const std::size_t equals = argument.find('=');
     const std::string name(argument.substr(2, equals == argument.npos ? equals : equals - 2));
     if (equals == argument.npos && i + 1 == argc)
-      throw UsageError("--" + name + " needs a value after it.");
+      throw UsageError("--" + name +
+                       " needs a value after it, if it is an option: --help lists them.");
     reader.set(name, equals == argument.npos ? argv[++i] : argument.substr(equals + 1));
   }
   return reader.finish();

@@ -4,7 +4,7 @@
 # usage: info_test.sh PROGRAM
 source "$(dirname "$0")/cases.sh"
 program=$1
-declare_cases 7
+declare_cases 9
 says() { # SENTENCE COMMAND...
   local sentence=$1 output
   shift
@@ -23,4 +23,8 @@ if UNRELATED_btl=2 "$program" | grep -q UNRELATED; then fail "a variable of othe
   pass
 fi
 says "contradict" env RANK=1 WORLD_SIZE=4 PMI_RANK=2 PMI_SIZE=4 "$program" --json
+says "usage" "$program" --help
+if ! output=$("$program" --jsno 2>&1) && [[ $output == *"only option is --json"* ]]; then pass; else
+  fail "--jsno: $output"
+fi
 finish

@@ -31,7 +31,9 @@ namespace zero::detail {
                         "' failed: " + std::generic_category().message(number) + " (error " +
                         std::to_string(number) + ")" +
                         (number == ELOOP ? "; links are not followed, so give the file itself"
-                                         : "; free or repair the file system, and try again"));
+                         : number == ENOENT || number == ENOTDIR
+                             ? "; check the path"
+                             : "; free or repair the file system, and try again"));
 }
 
 /// Calls f() again while it says EINTR; throws for every other error.

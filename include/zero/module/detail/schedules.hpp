@@ -36,8 +36,10 @@ struct Planned {
   const Compute& next(std::size_t place, Op op) const {
     while (place < program().computes.size() && program().computes[place].op != op) ++place;
     if (const Compute* const found = next(place)) return *found;
-    throw ContractError(std::string("zero: ") + info(op).name +
-                        " was called, but the program of this step has none any more; call finish");
+    throw ContractError(
+        std::string("zero: ") + info(op).name +
+        " was called, but the program of this step has none any more; call what comes next, "
+        "backward or finish");
   }
 
   Schedule schedule;
