@@ -254,4 +254,39 @@ BOOST_AUTO_TEST_CASE(what_the_code_of_all_ranks_threw_is_thrown_once_and_the_ste
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_code_throws_on_a_stream_of_the_users_own_skips_the_step_on_all_ranks) {
+  const Model model = model_of({"unit", 2, sizes({4})});
+  for (const Mode& mode : {modes()[1], modes()[4]}) {
+    const auto all = on_ranks<zero::Zero3>(Setup{}.in(mode).on(2), model, sgd, [](auto& module) {
+      zero::HostDevice device({.mode = StreamMode::asynchronous});
+      zero::HostStream& own = device.make_stream("own");
+      std::vector<std::string> errors;
+      for (const bool first : {true, false}) {
+        errors.push_back(error_of([&] {
+          auto step = module.begin_step();
+          for (auto unit : step.forward()) (void)unit;
+          for (auto unit : step.backward()) {
+            unit.also_on(&own);
+            const bool fails = first && unit.index() == 0 && module.mesh().world.rank() == 1;
+            own.enqueue([fails, g = unit.template gradients<Parts>().a] {
+              if (fails) throw std::runtime_error("mine");
+              for (float& x : g) x += 1;
+            });
+          }
+          (void)step.finish();
+        }));
+        errors.push_back(error_of([&] { own.synchronize(); }));
+      }
+      errors.push_back(all_are(weights_of(module), -1) ? "" : "other weights");
+      return errors;
+    });
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      for (std::size_t i = 0; i < all[rank].size(); ++i) {
+        BOOST_TEST(all[rank][i] == (rank == 1 && i < 2 ? "std: mine" : ""),
+                   mode.name << ", rank " << rank << ", call " << i << ": " << all[rank][i]);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -112,4 +112,19 @@ BOOST_AUTO_TEST_CASE(ranks_that_begin_with_different_weights_get_an_error) {
   for (const std::string& text : texts) BOOST_TEST(text.find("flat.elements") != text.npos);
 }
 
+BOOST_AUTO_TEST_CASE(weights_that_are_set_later_are_compared_as_well) {
+  std::vector<std::string> texts(2);
+  zero::run_threads(2, [&](ThreadCommunicator& comm) {
+    Optimizer optimizer(comm, sgd, 5);
+    optimizer.zero_gradients();
+    (void)optimizer.step();
+    optimizer.module().initialize(
+        [&](const zero::TensorInfo&, std::size_t) { return float(comm.rank()); });
+    try {
+      optimizer.zero_gradients();
+    } catch (const zero::ContractError& error) { texts[comm.rank()] = error.what(); }
+  });
+  for (const std::string& text : texts) BOOST_TEST(text.find("flat.elements") != text.npos);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -120,6 +120,11 @@ class HostStream {
   /// Throws the first exception of a task so far, and keeps it. Does not wait.
   void check() const { queue_.state()->rethrow(false); }
 
+  /// The same as a callable, which may outlive the stream.
+  auto checker() const {
+    return [state = queue_.state()] { state->rethrow(false); };
+  }
+
   /// As errors say it.
   const std::string& name() const { return queue_.state()->name; }
   /// Who runs the work, and when.

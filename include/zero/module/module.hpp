@@ -80,11 +80,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   static constexpr int check_level = ModelType::check_level;
 
   /// Begins a training step. After weights were set it compares replicas first.
-  TrainingStep<Module> begin_step(const StepOptions& options = {}) {
-    if (to_be_compared_) State::compare_replicas("begin_step");
-    State::forget_copies();
-    return {*this, options};
-  }
+  TrainingStep<Module> begin_step(const StepOptions& options = {}) { return {*this, options}; }
   /// Captures a training step, for which f(step) enqueues the user's kernels on unit.stream(), as a
   /// CUDA graph: a CapturedStep, whose run() does all of it in one launch. On CUDA devices.
   template <class F>

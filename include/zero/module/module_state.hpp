@@ -16,6 +16,7 @@
 #include <zero/module/detail/held_state.hpp>
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/detail/refreeze.hpp>
+#include <zero/module/options.hpp>
 
 namespace zero {
 
@@ -218,10 +219,12 @@ class ModuleState {
     throw ContractError(std::string("zero: ") + call + " of '" + tensor.name + "' expects " +
                         std::to_string(expected) + " elements, got " + std::to_string(size));
   }
-  /// Copies for held_state() end where a step begins.
-  void forget_copies() {
+  /// Begins a step, where copies for held_state() end. After weights were set it compares replicas.
+  std::uint64_t begin(const StepOptions& options) {
+    if (to_be_compared_) compare_replicas("begin_step");
     unpacked_.clear();
     engine_->at_rest().drop_copy();
+    return engine_->begin_step(options);
   }
 
   std::unique_ptr<Engine> engine_;  // another one after Module::set_frozen

@@ -73,7 +73,7 @@ class [[nodiscard]] TrainingStep {
  public:
   /// Begins a step; see ShardedModule::begin_step.
   TrainingStep(Module& module, const StepOptions& options)
-      : module_(module), number_(module.engine_->begin_step(options)) {}
+      : module_(module), number_(module.begin(options)) {}
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
   ~TrainingStep() { abandon(); }

@@ -97,7 +97,8 @@ class UnitScope {
   typename Module::Stream& stream() const { return module_.engine_->streams()[step_.stream]; }
   /// Lets the unit compute on `other` too, a stream of the caller's own: a cudaStream_t, or the
   /// address of a HostStream that is asynchronous or inline. What is enqueued there from now on
-  /// begins when stream() gets here, and the unit ends when that is complete as well.
+  /// begins when stream() gets here, and the unit ends when that is complete as well. If it throws,
+  /// until other->synchronize(), all ranks skip the step.
   ///
   /// Errors:  ContractError for more than 4 streams in one scope.
   template <class Other>

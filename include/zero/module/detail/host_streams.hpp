@@ -54,10 +54,12 @@ class HostStreams {
     (*this)[StreamId::compute].record(beside_);
     other->wait(beside_);
   }
-  /// Work that comes to the compute stream begins after what was enqueued on `other`.
+  /// Work that comes to the compute stream begins after what was enqueued on `other`, whose errors
+  /// are its own then.
   void join(Other other) {
     other->record(beside_);
     (*this)[StreamId::compute].wait(beside_);
+    (*this)[StreamId::compute].enqueue("check", other->checker());
   }
   /// Throws the first error so far. Does not wait.
   void check() const {
