@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <zero/checkpoint.hpp>
 
 #include "../module/harness.hpp"
@@ -24,6 +26,10 @@ class Failing : public zero::Files {
   Failing(Call call, int nth, std::int64_t result) : call_(call), left_(nth), result_(result) {}
 
   int create_scratch(const std::string& path, std::uint64_t bytes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      paths.insert(path);
+    }
     const bool chosen = path.ends_with("rank-1");
     if (chosen && fails(Call::create)) return static_cast<int>(result_);
     const int file = disk_.create_scratch(path, bytes);
@@ -41,6 +47,8 @@ class Failing : public zero::Files {
   }
   int close(int file) override { return disk_.close(file); }
 
+  std::set<std::string> paths{};  // of all scratch files
+
   int create(const std::string&) override { return -ENOSYS; }
   int open(const std::string&) override { return -ENOSYS; }
   std::int64_t size(int) override { return -ENOSYS; }
@@ -55,6 +63,7 @@ class Failing : public zero::Files {
   int list(const std::string&, std::vector<std::string>&) override { return -ENOSYS; }
 
  private:
+  std::mutex mutex_;
   bool fails(Call call) { return call == call_ && left_-- == 0; }
   /// All calls do a part only, if the result is a number of bytes.
   std::size_t first(std::size_t bytes) const {
@@ -133,6 +142,18 @@ BOOST_AUTO_TEST_CASE(a_directory_that_is_missing_full_or_in_use_is_an_error_on_a
   const std::vector<Told> other = train(&full, folder.path);
   BOOST_TEST(harness::says(other[1].construction, {"No space left on device"}));
   BOOST_TEST(harness::says(other[0].construction, {"rank 1 could not make room"}));
+}
+
+BOOST_AUTO_TEST_CASE(ranks_along_further_axes_have_files_of_their_own) {
+  const Folder folder;
+  Failing all(Call::create, 9, 0);  // does not fail
+  Setup setup = Setup{}.on(2).with_axes({2});
+  setup.options.offload = {.directory = folder.path, .files = &all};
+  harness::on_threads(4, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
+    (void)harness::shard(harness::named<OffloadOf<zero::Zero2>>("offloading"), model(),
+                         harness::mesh_of(setup, comm), zero::AdamW{}, setup.options);
+  });
+  BOOST_TEST(all.paths.size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(short_reads_and_writes_are_continued) {

@@ -25,7 +25,7 @@ class CudaStore {
   CudaStore(const CudaStore&) = delete;
   CudaStore& operator=(const CudaStore&) = delete;
 
-  void open(StateHome home, std::uint64_t bytes, const OffloadPlace&, std::size_t) {
+  void open(StateHome home, std::uint64_t bytes, const OffloadPlace&, const std::string&) {
     if (home == StateHome::here) return;
     if (home == StateHome::file) {
       throw ContractError(

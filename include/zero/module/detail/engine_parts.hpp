@@ -93,9 +93,11 @@ class EngineParts {
  protected:
   /// All ranks get the error of one.
   void open_store(StateHome home) {
+    std::string rank = std::to_string(mesh_.world.rank());
+    for (const Comm& axis : mesh_.axes) rank += '.' + std::to_string(axis.rank());
     std::exception_ptr error;
     try {
-      store_.open(home, memory_.buffers().regions().total(), options_.offload, mesh_.world.rank());
+      store_.open(home, memory_.buffers().regions().total(), options_.offload, rank);
     } catch (...) { error = std::current_exception(); }
     std::vector<std::uint64_t> failed(mesh_.world.size());
     const std::uint64_t mine = error ? 1 : 0;

@@ -34,10 +34,12 @@ class HostStore {
     if (file_ >= 0) files_->close(file_);
   }
 
-  /// Obtains room for so many bytes, all zero, on one rank of many; none where they stay here.
+  /// Obtains room for so many bytes, all zero, on one rank of many, whose name no other one has;
+  /// none where they stay here.
   ///
   /// Errors:  ContractError without a directory, DeviceError for what the file system says.
-  void open(StateHome home, std::uint64_t bytes, const OffloadPlace& place, std::size_t rank) {
+  void open(StateHome home, std::uint64_t bytes, const OffloadPlace& place,
+            const std::string& rank) {
     if (home == StateHome::here) return;
     bytes_ = bytes;
     if (home == StateHome::host_memory) {
@@ -51,7 +53,7 @@ class HostStore {
           "ModuleOptions::offload.directory is empty; name a directory");
     }
     files_ = place.files == nullptr ? &disk_files() : place.files;
-    path_ = place.directory + "/zero-offload.rank-" + std::to_string(rank);
+    path_ = place.directory + "/zero-offload.rank-" + rank;
     file_ = retry([&] { return files_->create_scratch(path_, bytes); });
     if (file_ == -EEXIST) {
       throw DeviceError("zero::shard: '" + path_ +
