@@ -94,10 +94,11 @@ BOOST_AUTO_TEST_CASE(what_needs_the_decision_waits_for_it) {
   setup.options.loss_scale = {.initial = 8, .growth_interval = 1};
   const auto right = on_ranks<zero::Zero3>(setup, model, sgd, [](auto& module) {
     const auto run = [&](auto& step) {
+      const Plan plan;
       Outcome outcome;
-      run_passes(module, step, UserCode::on_stream, Plan{}, 0, outcome);
+      run_passes(module, step, UserCode::on_stream, plan, 0, outcome);
       step.finish_async();
-      (void)module.last_result();  // streams refer to `outcome`
+      (void)module.last_result();  // streams refer to `plan` and `outcome`
     };
     bool ok = !module.last_result().applied && module.last_result().step == 0;
     for (int k = 1; k <= 4; ++k) {
