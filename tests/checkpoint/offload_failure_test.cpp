@@ -207,8 +207,8 @@ BOOST_AUTO_TEST_CASE(what_fails_after_the_decision_ends_the_next_step_on_all_ran
 
 BOOST_AUTO_TEST_CASE(a_save_or_a_load_that_cannot_reach_the_state_of_one_rank_fails_on_all) {
   const Folder folder, saved;
-  for (const auto& [call, nth] : {std::pair(Call::read, 4), std::pair(Call::write, 4)}) {
-    Failing failing(call, nth, -EIO);
+  for (const Call call : {Call::read, Call::write}) {
+    Failing failing(call, 4, -EIO);
     std::vector<std::vector<std::string>> errors(2);
     std::vector<std::vector<float>> states(2);
     harness::on_threads(2, std::chrono::seconds(10), [&](zero::ThreadCommunicator& comm) {
