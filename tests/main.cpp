@@ -14,15 +14,18 @@ std::atomic<std::size_t> allocations{0};
 std::atomic<std::size_t> aligned_bytes{0};
 std::atomic<std::size_t> live_bytes{0}, peak_bytes{0};
 
+// All relaxed: else each allocation would order threads, and hide races from the thread sanitizer.
+constexpr std::memory_order relaxed = std::memory_order_relaxed;
+
 static void* counted(void* pointer) {
   const std::size_t bytes = malloc_usable_size(pointer);
-  const std::size_t now = live_bytes.fetch_add(bytes) + bytes;
-  for (std::size_t most = peak_bytes; most < now && !peak_bytes.compare_exchange_weak(most, now);) {
-  }
+  const std::size_t now = live_bytes.fetch_add(bytes, relaxed) + bytes;
+  std::size_t most = peak_bytes.load(relaxed);
+  while (most < now && !peak_bytes.compare_exchange_weak(most, now, relaxed)) continue;
   return pointer;
 }
 static void give_back(void* pointer) {
-  if (pointer != nullptr) live_bytes -= malloc_usable_size(pointer);
+  if (pointer != nullptr) live_bytes.fetch_sub(malloc_usable_size(pointer), relaxed);
   std::free(pointer);
 }
 
@@ -32,7 +35,7 @@ static void give_back(void* pointer) {
 #endif
 
 void* operator new(std::size_t bytes) {
-  ++allocations;
+  allocations.fetch_add(1, relaxed);
   if (void* pointer = std::malloc(bytes == 0 ? 1 : bytes)) return counted(pointer);
   throw std::bad_alloc();
 }
@@ -45,8 +48,8 @@ void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
 void operator delete(void* pointer) noexcept { give_back(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { give_back(pointer); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++allocations;
-  aligned_bytes += bytes;
+  allocations.fetch_add(1, relaxed);
+  aligned_bytes.fetch_add(bytes, relaxed);
   const auto align = static_cast<std::size_t>(alignment);
   if (void* pointer = std::aligned_alloc(align, (bytes + align - 1) / align * align)) {
     return counted(pointer);

@@ -100,7 +100,7 @@ class Rig {
         optimizers_(grid::adam, table),
         runner_(table_, mesh_, buffers_, control_, streams_, options_, &store_),
         executor_(schedule_, runner_) {
-    store_.open(schedule.traits.state_home, buffers_.regions().total(), {}, 0);
+    store_.open(schedule.traits.state_home, buffers_.regions().total(), {}, "0");
     initialize();
     for (std::size_t t = 0; t < table.tensors().size(); ++t) control_.has_gradient(t);
     runner_.begin(schedule_, events_);

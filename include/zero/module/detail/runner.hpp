@@ -42,7 +42,6 @@ class Runner : public Transfers<Optimizer, Comm> {
   void begin(const Schedule& schedule, std::span<Event> events, bool knows_scale = true) {
     schedule_ = &schedule;
     events_ = events;
-    gathered_to_ = schedule.steps.data();
     if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
     if (knows_scale) work_.begin_step(streams_[StreamId::compute]);
   }
@@ -110,7 +109,7 @@ class Runner : public Transfers<Optimizer, Comm> {
   /// the same unit: it has one for each type of its tensors.
   void gather_with_next(const Step& step) {
     if constexpr (requires { mesh_.shard.grouped([] {}); }) {
-      if (&step < gathered_to_) return;
+      if (&step > gathered_from_ && &step < gathered_to_) return;
       const Step* const end = schedule_->steps.data() + schedule_->steps.size();
       const Step* next = &step + 1;
       while (Base::gathers_directly(step) && next != end && next->op == Op::gather &&
@@ -120,7 +119,7 @@ class Runner : public Transfers<Optimizer, Comm> {
         }
         ++next;
       }
-      gathered_to_ = next;
+      gathered_from_ = &step, gathered_to_ = next;
       if (next != &step + 1) {
         return mesh_.shard.grouped([this, &step, next] {
           for (const Step* s = &step; s != next; ++s) Base::gather(*s);
@@ -175,7 +174,7 @@ class Runner : public Transfers<Optimizer, Comm> {
 
   Control& control_;
   std::span<Event> events_;
-  const Step* gathered_to_ = nullptr;  // gathers before this one were issued with another
+  const Step *gathered_from_ = nullptr, *gathered_to_ = nullptr;  // in one operation, the last time
   std::vector<Span> spans_;
 };
 
