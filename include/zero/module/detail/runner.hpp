@@ -113,7 +113,8 @@ class Runner : public Transfers<Optimizer, Comm> {
       const Step* const end = schedule_->steps.data() + schedule_->steps.size();
       const Step* next = &step + 1;
       while (Base::gathers_directly(step) && next != end && next->op == Op::gather &&
-             this->group(*next).unit == this->group(step).unit && Base::gathers_directly(*next)) {
+             this->group(*next).unit == this->group(step).unit && Base::gathers_directly(*next) &&
+             waits_within(*next)) {
         for (const std::uint32_t w : next->waits) {
           if (w != no_wait) wait(next->stream, w);  // now, as it is issued now
         }
@@ -127,6 +128,15 @@ class Runner : public Transfers<Optimizer, Comm> {
       }
     }
     Base::gather(step);
+  }
+
+  /// Whether a step waits for nothing of the execution before, which may not have been, or not in
+  /// the graph that is captured now: only the executor knows.
+  bool waits_within(const Step& step) const {
+    for (const std::uint32_t w : step.waits) {
+      if (w != no_wait && w >= position(step)) return false;
+    }
+    return true;
   }
 
   using Base::buffers_, Base::mesh_, Base::options_, Base::parameters_, Base::schedule_,
