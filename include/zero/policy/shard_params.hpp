@@ -48,7 +48,11 @@ struct ShardParams {
 
  private:
   static constexpr void gather_ahead(ScheduleBuilder& s, std::size_t computes) {
-    for (std::size_t k = 0; k <= computes && s.ahead(k) != nowhere; ++k) s.gather(s.ahead(k));
+    for (std::size_t k = 0; k <= computes; ++k) {
+      const Index unit = s.ahead(k);
+      if (unit == nowhere) return;
+      s.gather(unit);
+    }
   }
   static constexpr void leave(ScheduleBuilder& s, std::size_t unit) {
     // At a turn the unit that turns comes back at once, the one before it two computes later.

@@ -17,12 +17,12 @@ class ScheduleBuilder {
   // What a policy may ask.
   constexpr const ModelShape& model() const { return out_->model; }   // the units and groups
   constexpr const Program& program() const { return out_->program; }  // what is computed
-  constexpr std::size_t units() const { return model().units(); }     // how many there are
+  constexpr std::size_t units() const { return held_.size(); }        // how many there are
   constexpr bool is_last(std::size_t unit) const { return unit + 1 == units(); }  // of a forward
   constexpr std::size_t micro_step() const { return micro_step_; }  // that computes now
   /// The unit that computes `k` computes from now, or nowhere past the end; ahead(0) computes now.
   constexpr Index ahead(std::size_t k) const {
-    return k < program().computes.size() - place_ ? program().computes[place_ + k].unit : nowhere;
+    return k < count_ - place_ ? computes_[place_ + k].unit : nowhere;
   }
   /// How many computes from now `unit` computes again, this one not counted; or `never`.
   constexpr std::size_t next_use(std::size_t unit) const {
@@ -112,6 +112,8 @@ class ScheduleBuilder {
     out.program = program;
     out.traits = traits;
     out.steps.clear();
+    computes_ = out.program.computes.data();
+    count_ = out.program.computes.size();
     params_.reset(params.grows, model.groups());
     grads_.reset(grads.grows, model.groups());
     params_slots_ = params.count;
@@ -153,7 +155,7 @@ class ScheduleBuilder {
   }
   /// Goes to the compute at `place` of the program.
   constexpr Compute go_to(std::size_t place) {
-    const Compute compute = program().computes[place];
+    const Compute compute = computes_[place];
     place_ = place;
     micro_step_ = compute.micro_step;
     set_ = index_.set_of(compute);
@@ -214,70 +216,77 @@ class ScheduleBuilder {
   }
   constexpr void emit(Op op, std::size_t subject) {
     const bool after_replicas = op == Op::square_norm && out_->traits.replicates;
-    Step& step = out_->steps.emplace_back();
+    const OpInfo& known = info(op);
+    const bool of_unit = computes(op);
+    Step step{};
     step.op = op;
-    step.stream = after_replicas ? StreamId::replicate : info(op).stream;
+    step.stream = after_replicas ? StreamId::replicate : known.stream;
     step.subject = static_cast<Index>(subject);
     step.micro_step = static_cast<Index>(micro_step_);
-    for (const Operand& operand : info(op).operands) {
+    for (const Operand operand : known.operands) {
       if (operand.mode == Mode::none) break;
-      if (operand.space == Space::activations) {
-        add(step, {operand.space, operand.mode, static_cast<Index>(subject + set_ * units())});
-      } else if (operand.space == Space::flow) {
-        add(step, {operand.space, operand.mode, 0});
-      } else if (operand.space == Space::control) {
-        add(step, {operand.space, control_begun_ ? operand.mode : Mode::write, 0});
-        control_begun_ = true;
-      } else if (!computes(op)) {
-        add(step, locate(operand, subject));
-      } else {
+      if (of_unit &&
+          (operand.space == Space::params_whole || operand.space == Space::grads_whole)) {
         for (const Index g : model().unit(subject)) {
           if (operand.space == Space::grads_whole && !index_.trained(g)) continue;
           add(step, locate(operand, g));
         }
+      } else {
+        add(step, locate(operand, subject));
       }
     }
     if (out_->traits.takes_turns && communicates(op)) add(step, {Space::device, Mode::update, 0});
+    out_->steps.push_back(step);
   }
-  /// Where `operand` lives for group g. The first update of a gradient in its window overwrites.
-  constexpr Access locate(Operand operand, std::size_t g) {
-    GroupState& group = groups_[g];
-    const auto index = static_cast<Index>(g);
+  /// Where `operand` lives for a group, or the activations of a unit. The first update of a
+  /// gradient in its window overwrites, as does that of control.
+  constexpr Access locate(Operand operand, std::size_t subject) {
+    const auto index = static_cast<Index>(subject);
     switch (operand.space) {
       case Space::params_shard:
-        if (out_->home[g] == nowhere) return {operand.space, operand.mode, index};
-        return {Space::params_whole, operand.mode, group.params_slot};
-      case Space::params_whole: return {operand.space, operand.mode, group.params_slot};
+        if (out_->home[subject] == nowhere) return {operand.space, operand.mode, index};
+        return {Space::params_whole, operand.mode, groups_[subject].params_slot};
+      case Space::params_whole: return {operand.space, operand.mode, groups_[subject].params_slot};
       case Space::state_slot:
         if (!out_->traits.offloads()) return {Space::optimizer, operand.mode, index};
-        return {operand.space, operand.mode, states_.slot(g)};
+        return {operand.space, operand.mode, states_.slot(subject)};
       case Space::grads_shard:
-        if (!out_->traits.shards_grads) return {Space::grads_whole, operand.mode, group.grads_slot};
-        if (operand.mode == Mode::update && !group.shard_begun) {
-          group.shard_begun = true;
-          return {operand.space, Mode::write, index};
-        }
-        return {operand.space, operand.mode, index};
+        if (!out_->traits.shards_grads)
+          return {Space::grads_whole, operand.mode, groups_[subject].grads_slot};
+        return {operand.space, mode(operand, groups_[subject].shard_begun), index};
       case Space::grads_whole:
-        if (operand.mode == Mode::update && group.grads_slot == nowhere) {
-          group.grads_slot = grads_.acquire(model().group(g).kind);
-          return {operand.space, Mode::write, group.grads_slot};
+        if (operand.mode == Mode::update && groups_[subject].grads_slot == nowhere) {
+          groups_[subject].grads_slot = grads_.acquire(model().group(subject).kind);
+          return {operand.space, Mode::write, groups_[subject].grads_slot};
         }
-        return {operand.space, operand.mode, group.grads_slot};
+        return {operand.space, operand.mode, groups_[subject].grads_slot};
+      case Space::activations:
+        return {operand.space, operand.mode, static_cast<Index>(subject + set_ * units())};
+      case Space::flow: return {operand.space, operand.mode, 0};
+      case Space::control: return {operand.space, mode(operand, control_begun_), 0};
       default: return {operand.space, operand.mode, index};
     }
   }
+  /// How an operand touches a sum, which the first update begins.
+  static constexpr Mode mode(Operand operand, bool& begun) {
+    if (operand.mode != Mode::update || begun) return operand.mode;
+    begun = true;
+    return Mode::write;
+  }
   /// An operand that is where the one before it is makes one operand of both: it works in place.
-  static constexpr void add(Step& step, const Access& access) {
-    Access* const last = step.access_count == 0 ? nullptr : &step.accesses[step.access_count - 1];
-    if (last != nullptr && last->space == access.space && last->index == access.index) {
-      last->mode = Mode::update;
+  static constexpr void add(Step& step, Access access) {
+    const std::size_t count = step.access_count;
+    const Access last = count == 0 ? Access{} : step.accesses[count - 1];
+    if (last.mode != Mode::none && last.space == access.space && last.index == access.index) {
+      step.accesses[count - 1].mode = Mode::update;
     } else {
       step.accesses[step.access_count++] = access;
     }
   }
 
   Schedule* out_ = nullptr;
+  const Compute* computes_ = nullptr;  // of its program
+  std::size_t count_ = 0;              // of computes
   detail::ProgramIndex index_{};
   detail::SlotPool params_{}, grads_{};
   detail::StateQueue states_{};

@@ -36,43 +36,49 @@ class WaitFinder {
     Clock* const known = implied_.data();  // what each step implies when it is complete
     Clock clocks[stream_count] = {};
 
+    // Clocks are read and written whole: for a compiler, what has a name is far cheaper than what
+    // a pointer leads to.
     for (std::uint32_t id = 1; id <= 2 * n; ++id) {
       Step& step = steps[(id - 1) % n];
       const auto self = static_cast<std::size_t>(step.stream);
-      Clock& mine = clocks[self];
       Clock need{};
-      for (const Access& access : step) {
+      for (const Access access : step) {
         const auto space = static_cast<std::size_t>(access.space);
-        if (access.index >= schedule.extent[space]) continue;  // the rules will say so
-        Shadow& shadow = shadows[first[space] + access.index];
+        const std::size_t buffer = first[space] + access.index;
+        if (buffer >= first[space + 1]) continue;  // the rules will say so
+        Shadow shadow = shadows[buffer];
         if (need.at[shadow.writer] < shadow.write) need.at[shadow.writer] = shadow.write;
         if (access.mode == Mode::read) {
           shadow.reads.at[self] = id;
-          continue;
+        } else {
+          for (std::size_t t = 0; t < stream_count; ++t) {
+            if (need.at[t] < shadow.reads.at[t]) need.at[t] = shadow.reads.at[t];
+          }
+          shadow.write = id;  // reads before it stay, since whoever knows the write knows them
+          shadow.writer = self;
         }
-        for (std::size_t t = 0; t < stream_count; ++t) {
-          if (need.at[t] < shadow.reads.at[t]) need.at[t] = shadow.reads.at[t];
-        }
-        shadow.write = id;  // reads before it stay, since whoever knows the write knows them
-        shadow.writer = self;
+        shadows[buffer] = shadow;
       }
+      Clock mine = clocks[self];
       mine.at[self] = id;
       if (id > n) step.signals = false;
       const Clock before = mine;
       for (std::size_t t = 0; t < stream_count; ++t) {
         if (id > n) step.waits[t] = no_wait;
-        bool covered = need.at[t] <= before.at[t];
+        const std::uint32_t wait = need.at[t];
+        if (wait <= before.at[t]) continue;
+        bool covered = false;
         for (std::size_t v = 0; v < stream_count && !covered; ++v) {
-          covered = v != t && need.at[v] > before.at[v] && known[need.at[v]].at[t] >= need.at[t];
+          covered = need.at[v] > before.at[v] && v != t && known[need.at[v]].at[t] >= wait;
         }
         if (covered) continue;
-        const Clock& theirs = known[need.at[t]];
+        const Clock theirs = known[wait];
         for (std::size_t v = 0; v < stream_count; ++v) {
           if (mine.at[v] < theirs.at[v]) mine.at[v] = theirs.at[v];
         }
-        if (id > n) step.waits[t] = (need.at[t] - 1) % n;
+        if (id > n) step.waits[t] = (wait - 1) % n;
       }
-      known[id] = mine;
+      clocks[self] = known[id] = mine;
     }
     for (std::uint32_t i = 0; i < n; ++i) {
       for (const std::uint32_t wait : steps[i].waits) {

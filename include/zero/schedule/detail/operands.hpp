@@ -11,7 +11,7 @@ namespace zero::detail {
 
 /// The nth access of a step to `space`.
 constexpr Access find(const Step& step, Space space, std::size_t nth = 0) {
-  for (const Access& access : step) {
+  for (const Access access : step) {
     if (access.space == space && nth-- == 0) return access;
   }
   return {};

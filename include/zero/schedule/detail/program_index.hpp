@@ -19,15 +19,16 @@ class ProgramIndex {
  public:
   /// Errors:  ShapeError if the program names what the model does not have.
   constexpr void read(const ModelShape& model, const Program& program) {
-    const std::vector<Compute>& computes = program.computes;
+    const Compute* const computes = program.computes.data();
+    const std::size_t count = program.computes.size();
     units_.reset(model.units());
     groups_.reset(model.groups());
     parts_.reset(model.groups() * program.micro_steps);
-    next_.reset(computes.size());
+    next_.reset(count);
     micro_steps_ = program.micro_steps;
     uses_ = uses(program);
     sets_ = 1;
-    for (std::size_t c = computes.size(); c-- > 0;) {
+    for (std::size_t c = count; c-- > 0;) {
       const Compute compute = computes[c];
       const bool exists = zero::computes(compute.op) && compute.unit < model.units() &&
                           compute.micro_step < micro_steps_;
