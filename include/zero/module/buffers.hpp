@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 #include <zero/base/array.hpp>
@@ -72,7 +71,8 @@ class SlotSizes {
   bool covers(const SlotSizes& other) const {
     const auto fits = [](const auto& have, const auto& want) {
       return want.size() <= have.size() &&
-             std::equal(want.begin(), want.end(), have.begin(), std::less_equal<>());
+             std::equal(want.begin(), want.end(), have.begin(),
+                        [](std::size_t least, std::size_t size) { return least <= size; });
     };
     return fits(params, other.params) && fits(gradients, other.gradients) &&
            fits(staging, other.staging);

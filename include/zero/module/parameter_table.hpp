@@ -5,8 +5,6 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,12 +57,14 @@ struct UnitInfo {
 /// What an optimizer asks of the layout of the tensors that it updates, if it is no rule for single
 /// elements; see RangeOptimizer.
 struct UpdateShape {
-  std::size_t block = 1;   // elements that lie on one rank; 0: whole tensors
-  std::size_t states = 0;  // of the optimizer
+  std::size_t block = 1;         // elements that lie on one rank; 0: whole tensors
+  std::size_t states = 0;        // of the optimizer
+  const void* groups = nullptr;  // the optimizers, which the functions are called with
   /// Numbers of state k of a block, or of a whole tensor, and those of its room.
-  std::function<std::size_t(std::string_view tensor, std::size_t k, const Shape&)> numbers{};
+  std::size_t (*numbers)(const void* groups, std::string_view tensor, std::size_t k,
+                         const Shape&) = nullptr;
   /// Numbers that an update of a tensor needs room for.
-  std::function<std::size_t(std::string_view tensor, const Shape&)> scratch{};
+  std::size_t (*scratch)(const void* groups, std::string_view tensor, const Shape&) = nullptr;
 };
 
 /// The tensors, groups and units of a model on `ranks` ranks: a pure function of its arguments.
@@ -73,11 +73,10 @@ struct UpdateShape {
 class ParameterTable {
  public:
   /// `parts` is how many parts of a shard are updated by ranks of their own; see StageTraits.
-  /// What `whole` speaks of is marked to be kept whole. `fixed`, by tensor in
-  /// order of declaration, replaces what the kinds say. `alignment` in bytes: each tensor and each
-  /// shard begins at a multiple of it, in every buffer. At that of memory no buffer leaves a gap
-  /// behind it, and the bytes of all buffers are the bytes of the block. `update` is what the
-  /// optimizer asks for.
+  /// What `whole` speaks of is marked to be kept whole. `fixed`, by tensor in order of declaration,
+  /// replaces what the kinds say. `alignment` in bytes: each tensor and each shard begins at a
+  /// multiple of it, in every buffer. At that of memory no buffer leaves a gap behind it, and the
+  /// bytes of all buffers are the bytes of the block. `update` is what the optimizer asks for.
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, const Precision& precision = {},
                  std::size_t parts = 1, const WholeRule& whole = {},
@@ -133,14 +132,14 @@ class ParameterTable {
   }
   /// The tensor called `name`; throws ContractError if there is none.
   const TensorInfo& find(std::string_view name) const {
-    const auto at = by_name_.find(name);
-    if (at == by_name_.end()) {
+    const auto at = place_of(name);
+    if (at == by_name_.end() || tensors_[*at].name != name) {
       throw ContractError("zero: no tensor is called '" + std::string(name) +
                           "'; names are unit.tensor" +
                           (tensors_.empty() ? ", but the model has no tensors"
                                             : ", such as '" + tensors_.front().name + "'"));
     }
-    return tensors_[at->second];
+    return tensors_[*at];
   }
 
  private:
@@ -151,6 +150,11 @@ class ParameterTable {
     friend bool operator==(const GroupType&, const GroupType&) = default;
   };
 
+  /// Where in by_name_ a name is, or would be.
+  std::vector<std::size_t>::const_iterator place_of(std::string_view name) const {
+    const auto before = [this](std::size_t t, std::string_view n) { return tensors_[t].name < n; };
+    return std::lower_bound(by_name_.begin(), by_name_.end(), name, before);
+  }
   template <template <class> class Kind, class Config>
   void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind) {
     const std::size_t u = shape_.add_unit();
@@ -167,9 +171,11 @@ class ParameterTable {
     unit.tensor_count = specs.size();
     for (const TensorSpec& spec : specs) {
       const std::string name = unit.name + '.' + spec.name;
-      if (!by_name_.emplace(name, tensors_.size()).second) {
+      const auto at = place_of(name);
+      if (at != by_name_.end() && tensors_[*at].name == name) {
         throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
       }
+      by_name_.insert(at, tensors_.size());
       const bool stays = refrozen_ == nullptr ? spec.frozen : (*refrozen_)[tensors_.size()];
       tensors_.push_back(
           {name, spec.shape, spec.decay, stays, spec.own_type.value_or(precision_.compute), u});
@@ -244,10 +250,10 @@ class ParameterTable {
       const bool empty = tensor.shape.elements() == 0 && update_.block == 0;
       const Shape shape = update_.block == 0 ? tensor.shape : Shape{update_.block};
       for (std::size_t k = 0; k < update_.states; ++k) {
-        numbers.push_back(empty ? 0 : update_.numbers(tensor.name, k, shape));
+        numbers.push_back(empty ? 0 : update_.numbers(update_.groups, tensor.name, k, shape));
       }
-      scratch_ =
-          std::max(scratch_, empty ? 0 : (update_.scratch(tensor.name, shape) + 15) / 16 * 16);
+      const std::size_t room = empty ? 0 : update_.scratch(update_.groups, tensor.name, shape);
+      scratch_ = std::max(scratch_, (room + 15) / 16 * 16);
     }
     group.states = update_.block == 0 ? StateLayout(group.layout, update_.states, numbers)
                                       : StateLayout(update_.block, numbers);
@@ -287,7 +293,7 @@ class ParameterTable {
   std::vector<UnitInfo> units_;
   std::vector<GroupInfo> groups_;
   std::vector<TensorInfo> tensors_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;
+  std::vector<std::size_t> by_name_;  // tensors, in the order of their names
   ModelShape shape_;
 };
 

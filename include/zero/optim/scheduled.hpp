@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,30 +31,44 @@ class Scheduled {
   /// Called with the number of applied steps.
   template <class Function>
   requires std::is_invocable_r_v<float, const Function&, std::int64_t> Scheduled(Function function)
-      : function_(std::move(function)) {
-    if (!function_) {
-      throw ContractError(
-          "zero::Scheduled: the function of the step is empty; give a number or a function");
-    }
-  }
+      : function_(std::make_shared<Of<Function>>(std::move(function))) {}
 
   /// Its value for a step, which must be finite and not negative.
   float at(std::int64_t step) const {
-    if (!function_) return value_;
-    const float value = function_(step);
+    if (function_ == nullptr) return value_;
+    const float value = function_->at(step);
     if (makes_sense(value)) return value;
     throw ContractError("zero::Scheduled: the function returned " + std::to_string(value) +
                         " for step " + std::to_string(step) +
                         "; return a finite number that is not negative");
   }
   /// Whether it is a function, or a number that is finite and not negative.
-  bool is_valid() const { return function_ || makes_sense(value_); }
+  bool is_valid() const { return function_ != nullptr || makes_sense(value_); }
 
  private:
   static bool makes_sense(float value) { return std::isfinite(value) && value >= 0; }
 
+  // Not a std::function, because <functional> is a twelfth of what all standard headers of the
+  // library cost to include.
+  struct Callable {
+    virtual ~Callable() = default;
+    virtual float at(std::int64_t step) const = 0;
+  };
+  template <class Function>
+  struct Of final : Callable {
+    explicit Of(Function f) : function(std::move(f)) {
+      if constexpr (std::is_assignable_v<Function&, std::nullptr_t>) {  // it may be empty
+        if (function != nullptr) return;
+        throw ContractError(
+            "zero::Scheduled: the function of the step is empty; give a number or a function");
+      }
+    }
+    float at(std::int64_t step) const override { return function(step); }
+    Function function;
+  };
+
   float value_ = 0;
-  std::function<float(std::int64_t)> function_;
+  std::shared_ptr<const Callable> function_;
 };
 
 using LearningRate = Scheduled;  // a rate of a step

@@ -4,8 +4,8 @@
 // below module/.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <span>
 #include <vector>
 #include <zero/base/array.hpp>
@@ -25,10 +25,9 @@ class HeldCopy {
     std::size_t bytes = 0;
     const auto for_each_range = [&](HeldState& of, auto f) {
       for_each(of, [&](HeldRange& range, DataType type) {
-        const auto* const at = static_cast<const std::byte*>(range.data);
-        const bool lies_there =
-            std::less_equal<>()(host.data(), at) && std::less<>()(at, host.data() + host.size());
-        if (!lies_there) f(range, type);
+        const auto at = reinterpret_cast<std::uintptr_t>(range.data);
+        const auto begin = reinterpret_cast<std::uintptr_t>(host.data());
+        if (at < begin || at - begin >= host.size()) f(range, type);
       });
     };
     for_each_range(state, [&](HeldRange& range, DataType type) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,9 +70,9 @@ class Schedules {
       max_uses_ = std::max(max_uses_, uses(program));
     }
     // Slots depend on the number of micro-steps only in whether there are a first, a last and
-    // others.
-    for (const std::size_t count : std::set<std::size_t>{max_micro_steps_, 3, 2, 1}) {
-      if (count > max_micro_steps_) continue;
+    // others, so that of those after 3 the last will do.
+    for (std::size_t count = 1; count <= max_micro_steps_;
+         count = count < 3 ? count + 1 : std::max(count + 1, max_micro_steps_)) {
       fill_training(plain_, units(), count);
       provide_for(training_, "shard", plain_);
     }

@@ -16,11 +16,12 @@ UpdateShape update_shape([[maybe_unused]] const Groups<Optimizer>& groups) {
   if constexpr (RangeOptimizer<Optimizer>) {
     made.block = Optimizer::block == whole_tensor ? 0 : Optimizer::block;
     made.states = Optimizer::states;
-    made.numbers = [&groups](std::string_view tensor, std::size_t k, const Shape& shape) {
-      return groups.of(tensor).state_numbers(k, shape);
+    made.groups = &groups;
+    made.numbers = [](const void* of, std::string_view tensor, std::size_t k, const Shape& shape) {
+      return static_cast<const Groups<Optimizer>*>(of)->of(tensor).state_numbers(k, shape);
     };
-    made.scratch = [&groups](std::string_view tensor, const Shape& shape) {
-      return groups.of(tensor).scratch_numbers(shape);
+    made.scratch = [](const void* of, std::string_view tensor, const Shape& shape) {
+      return static_cast<const Groups<Optimizer>*>(of)->of(tensor).scratch_numbers(shape);
     };
   }
   return made;
