@@ -3,6 +3,7 @@
 // zero-bench: how near does zero come to what this machine can do? It runs the benchmarks of the
 // project, each beside its limit, and describes the machine to zero-plan.
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <zero/comm/launch/place.hpp>

@@ -2,6 +2,7 @@
 // Copyright The zero authors
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <memory>
 #include <zero/cuda.cuh>
 

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <emulator/fixtures.hpp>
+#include <functional>
 #include <numeric>
 
 using namespace emulator_test;
