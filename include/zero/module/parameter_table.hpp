@@ -157,40 +157,40 @@ class ParameterTable {
   }
   template <template <class> class Kind, class Config>
   void add_unit(const UnitList<Kind, Config>& list, std::size_t i, std::size_t kind) {
+    add_unit(list.numbered ? list.name + '.' + std::to_string(i) : list.name,
+             specs_of<Kind>(list.config), kind, list.whole);
+  }
+  void add_unit(const std::string& name, const std::vector<TensorSpec>& specs, std::size_t kind,
+                bool whole) {
     const std::size_t u = shape_.add_unit();
-    UnitInfo unit{
-        list.numbered ? list.name + '.' + std::to_string(i) : list.name, tensors_.size(), 0, {u}};
-    if (unit.name.empty()) throw ContractError("zero::unit: the name of a unit is empty; name it");
+    const UnitInfo unit{name, tensors_.size(), specs.size(), {u}};
+    if (name.empty()) throw ContractError("zero::unit: the name of a unit is empty; name it");
     for (const UnitInfo& other : units_) {
-      if (other.name == unit.name) {
-        throw ContractError("zero::model: two units are called '" + unit.name + "'; rename one");
-      }
+      if (other.name != name) continue;
+      throw ContractError("zero::model: two units are called '" + name + "'; rename one");
     }
-    const std::vector<TensorSpec> specs = specs_of<Kind>(list.config);
     std::vector<GroupType> types;  // [tensor of the unit]
-    unit.tensor_count = specs.size();
     for (const TensorSpec& spec : specs) {
-      const std::string name = unit.name + '.' + spec.name;
-      const auto at = place_of(name);
-      if (at != by_name_.end() && tensors_[*at].name == name) {
-        throw ContractError("zero::model: two tensors are called '" + name + "'; rename one");
+      const std::string full = name + '.' + spec.name;
+      const auto at = place_of(full);
+      if (at != by_name_.end() && tensors_[*at].name == full) {
+        throw ContractError("zero::model: two tensors are called '" + full + "'; rename one");
       }
       by_name_.insert(at, tensors_.size());
       const bool stays = refrozen_ == nullptr ? spec.frozen : (*refrozen_)[tensors_.size()];
       tensors_.push_back(
-          {name, spec.shape, spec.decay, stays, spec.own_type.value_or(precision_.compute), u});
+          {full, spec.shape, spec.decay, stays, spec.own_type.value_or(precision_.compute), u});
       tensors_.back().replicated = spec.replicated;
-      types.push_back(type_of(spec, stays, name));
+      types.push_back(type_of(spec, stays, full));
     }
     for (const bool is_frozen : {false, true}) {
       for (auto type = types.begin(); type != types.end(); ++type) {
         const bool is_first = std::find(types.begin(), type, *type) == type;
-        if (type->frozen == is_frozen && is_first) {
-          add_group(unit, u, kind, types, *type, list.whole);
-        }
+        if (!is_first || type->frozen != is_frozen) continue;
+        add_group(unit, u, kind, types, *type, whole);
       }
     }
-    units_.push_back(std::move(unit));
+    units_.push_back(unit);
   }
   GroupType type_of(const TensorSpec& spec, bool is_frozen, const std::string& name) const {
     if (!is_frozen && spec.own_type.value_or(DataType::fp32) != DataType::fp32) {

@@ -5,9 +5,11 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <zero/base/array.hpp>
 #include <zero/comm/mesh.hpp>
+#include <zero/module/detail/numbers.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/cast.hpp>
 #include <zero/schedule/schedule.hpp>
@@ -34,8 +36,10 @@ class KeptPlaces {
            : schedule_.traits.shards_optimizer ? Held::shard
                                                : Held::whole;
   }
-  template <class F>
-  void set(const TensorInfo& tensor, const Array& array, Held held, F value, std::size_t begin = 0,
+  /// Sets the elements [begin, end) of a tensor that lie here, rounded to `type` before anything
+  /// else.
+  void set(const TensorInfo& tensor, const Array& array, Held held, const Numbers& numbers,
+           DataType type = DataType::fp32, std::size_t begin = 0,
            std::size_t end = ~std::size_t{0}) {
     for_each_piece(tensor, held, [&](const Piece& piece, std::size_t at) {
       const std::size_t first = std::max(begin, piece.tensor_begin);
@@ -43,11 +47,13 @@ class KeptPlaces {
       if (first >= last) return;
       const Array part = array.part(at + (first - piece.tensor_begin), last - first);
       streams_.write(part, [&](const Array& to, std::size_t from) {
-        with_type(to.type, [&]<class T>() {
-          for (std::size_t i = 0; i < to.count; ++i) {
-            to.as<T>()[i] = from_float<T>(value(first + from + i));
-          }
-        });
+        float room[256];
+        for (std::size_t done = 0; done < to.count; done += std::size(room)) {
+          const std::span<float> some(room, std::min(to.count - done, std::size(room)));
+          numbers.fill(first + from + done, some);
+          round_to(type, some);
+          cast(Array(some.data(), some.size()), to.part(done, some.size()));
+        }
       });
     });
   }

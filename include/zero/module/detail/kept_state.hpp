@@ -15,6 +15,7 @@
 #include <zero/comm/mesh.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/kept_places.hpp>
+#include <zero/module/detail/numbers.hpp>
 #include <zero/module/detail/on_device.hpp>
 #include <zero/module/detail/range_states.hpp>
 #include <zero/module/detail/state_at_rest.hpp>
@@ -42,37 +43,29 @@ class KeptState : private KeptPlaces<Comm, Streams> {
 
   /// Sets each weight of [begin, end) to value(element), and the masters with them. What is
   /// narrower is rounded to nearest.
-  template <class F>
-  void set_weights(const TensorInfo& tensor, F value, std::size_t begin = 0,
+  void set_weights(const TensorInfo& tensor, const Numbers& value, std::size_t begin = 0,
                    std::size_t end = ~std::size_t{0}) {
     const auto& group = at_rest_.group(tensor.group);
     const Precision& types = parameters_.groups()[tensor.group].types;
-    with_type(types.gather, [&]<class Wire>() {
-      const auto rounded = [&](std::size_t i) { return to_float(from_float<Wire>(value(i))); };
-      this->set(tensor, group.params, this->params_held(tensor.group), rounded, begin, end);
-    });
+    set(tensor, group.params, params_held(tensor), value, types.gather, begin, end);
     if (tensor.frozen || !types.has_master()) return;
-    set(tensor, at_rest_.kept(tensor.group, true).master, state_held(), value, begin, end);
+    const Array& master = at_rest_.kept(tensor.group, true).master;
+    set(tensor, master, state_held(), value, DataType::fp32, begin, end);
   }
   /// Rounds weights that compute to the type in which they are gathered, after somebody else wrote
   /// them.
   void round_weights() {
     for (std::size_t g = 0; g < parameters_.groups().size(); ++g) {
       const Array& params = at_rest_.group(g).params;
-      with_type(parameters_.groups()[g].types.gather, [&]<class Wire>() {
-        if (params.type == data_type<Wire>) return;
-        streams_.change(params, params, [](const Array& part, const Array&) {
-          for (std::size_t i = 0; i < part.count; ++i) {
-            float& x = part.as<float>()[i];  // all that is gathered narrower computes in fp32
-            x = to_float(from_float<Wire>(x));
-          }
-        });
+      const DataType type = parameters_.groups()[g].types.gather;
+      if (params.type == type) continue;
+      streams_.change(params, params, [&](const Array& part, const Array&) {
+        round_to(type, {part.as<float>(), part.count});  // what is gathered narrower is fp32
       });
     }
   }
   /// Sets each number of optimizer state k to value(element).
-  template <class F>
-  void set_state(const TensorInfo& tensor, std::size_t k, F value) {
+  void set_state(const TensorInfo& tensor, std::size_t k, const Numbers& value) {
     const Array& held = state(tensor, k, true);
     if constexpr (RangeOptimizer<Optimizer>) {
       for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {

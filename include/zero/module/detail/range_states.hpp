@@ -10,6 +10,7 @@
 #include <zero/base/array.hpp>
 #include <zero/layout/flat_layout.hpp>
 #include <zero/layout/state_layout.hpp>
+#include <zero/module/detail/numbers.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/optimizer.hpp>
 
@@ -42,10 +43,9 @@ struct RangeStates {
       std::copy_n(from.template as<float>(), from.count, out.data());
     }
   }
-  /// Makes number i of the tensor's state value(i).
-  template <class F>
+  /// Makes these the numbers of the tensor's state.
   static void set(const GroupInfo& group, const Piece& piece, std::size_t at, std::size_t k,
-                  const Array& held, F value) {
+                  const Array& held, const Numbers& value) {
     const Array to = kept(group, piece, at, k, held);
     float* const numbers = to.template as<float>();
     if constexpr (of_blocks) {
@@ -54,11 +54,11 @@ struct RangeStates {
         float room[Optimizer::block];
         const std::size_t begin = b * Optimizer::block;
         const std::size_t count = std::min(Optimizer::block, piece.count - begin);
-        for (std::size_t i = 0; i < count; ++i) room[i] = value(piece.tensor_begin + begin + i);
+        value.fill(piece.tensor_begin + begin, {room, count});
         Optimizer::pack_state(k, room, numbers + b * (to.count / blocks), count);
       }
     } else {
-      for (std::size_t i = 0; i < to.count; ++i) numbers[i] = value(i);
+      value.fill(0, {numbers, to.count});
     }
   }
 };
