@@ -9,6 +9,7 @@ mark_as_advanced(ZERO_CUBLAS_INCLUDE)
 
 # Flags of this build for nvcc's host compiler; a comma would end one for -Xcompiler.
 separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
+list(APPEND flags ${zero_no_garbage})
 if(CMAKE_BUILD_TYPE)
   string(TOUPPER ${CMAKE_BUILD_TYPE} type)
   separate_arguments(more UNIX_COMMAND "${CMAKE_CXX_FLAGS_${type}}")

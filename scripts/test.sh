@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs all tests: optimised, under the thread sanitizer, and under the address and
-# undefined-behaviour sanitizers. Installs the Debian packages that are missing.
+# Builds and runs all tests: the suites of threads under the thread sanitizer, all suites under the
+# address and undefined-behaviour sanitizers, and the rest (programs, proofs, code that must be
+# vectorised, the tree) optimised. Installs the Debian packages that are missing.
 # usage: scripts/test.sh [PRESET...]        presets: release tsan asan (the default), debug
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 need_packages g++ cmake ninja-build libboost-test-dev libopenblas-dev libbenchmark-dev \

@@ -32,16 +32,16 @@ violation() {
 bad=0
 edges=""
 while IFS=: read -r header include; do
-  folder=$(cut -d/ -f2 <<<"$header")
+  folder=${header#zero/} folder=${folder%%/*}
   [ "$header" = "zero/$folder" ] && folder="" # an umbrella: it may include everything
-  name=$(sed -E 's/.*[<"](.*)[>"].*/\1/' <<<"$include")
+  name=${include#*[<\"]} name=${name%[>\"]*}
   if [ -n "$folder" ] && [ -z "${below[$folder]+known}" ]; then
     violation "$header" "the folder $folder has no place in the include rule"
   elif [[ $include == *\"* ]]; then
     violation "$header" "include <zero/folder/header.hpp>, not \"$name\""
   elif [[ $name == zero/* ]]; then
     edges+="$header $name"$'\n'
-    target=$(cut -d/ -f2 <<<"$name")
+    target=${name#zero/} target=${target%%/*}
     [ "$name" = "zero/$target" ] && target="an umbrella"
     if [ ! -f "$name" ]; then
       violation "$header" "<$name> does not exist"
