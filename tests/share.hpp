@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
-// How many of very many cases of one kind are tried: one in `share`. All, but under the thread sanitizer.
+// How many of very many cases of one kind are tried: one in `share`. All, but under the thread
+// sanitizer.
 #pragma once
 
 #ifndef ZERO_TEST_SHARE

@@ -21,6 +21,8 @@ const std::vector<held::Named> tensors{{"a", {3}}, {"b", {2, 5}}};
 
 /// Random losses of what was not made durable that are tried at each point of a save.
 constexpr unsigned losses = share > 1 ? 2 : 6;
+/// Of the calls that may fail, each one or each third.
+constexpr unsigned stride = share > 1 ? 3 : 1;
 
 /// What a save does to a disk: `before` versions are there, then `version` is saved.
 struct Scenario {
@@ -141,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_failure_of_any_call_leaves_the_old_or_the_new) {
       scenario.prepare(trial);
       const std::size_t calls =
           calls_of(trial, [&](zero::Files& files) { scenario.save(files, scenario.version); });
-      for (std::size_t n = 0; n < calls; ++n) {
+      for (std::size_t n = 0; n < calls; n += stride) {
         MemoryFiles disk;
         scenario.prepare(disk);
         FaultyFiles files(disk, [&](std::size_t call, const std::string&, std::int64_t& result) {
@@ -183,8 +185,8 @@ BOOST_AUTO_TEST_CASE(a_failure_of_any_call_leaves_the_old_or_the_new) {
       }
       BOOST_TEST(calls > 15, scenario.title);
       if (!failure.harmless) {
-        BOOST_TEST(failed == calls, scenario.title << ' ' << failure.title);
-        BOOST_TEST(complete > 0, scenario.title << ' ' << failure.title);
+        BOOST_TEST(failed == (calls + stride - 1) / stride, scenario.title << ' ' << failure.title);
+        if (stride == 1) BOOST_TEST(complete > 0, scenario.title << ' ' << failure.title);
       }
     }
   }
@@ -199,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_failure_of_any_call_of_a_load_is_an_error_on_all_ranks) {
         zero::load(holder.state, comm, "runs", {.files = &files});
       });
     });
-    for (std::size_t n = 0; n < calls; ++n) {
+    for (std::size_t n = 0; n < calls; n += stride) {
       FaultyFiles files(disk, [&](std::size_t call, const std::string& name, std::int64_t& result) {
         result = failure.result;
         // Closing a file that was read changes nothing.

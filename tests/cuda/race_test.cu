@@ -47,7 +47,7 @@ class Rig {
         control_(memory_.buffers().control(), shape_, options_.loss_scale, memory_.staged()),
         activations_(zero::CudaMemory(), sizeof(float)),
         events_(schedule.steps.size()),
-        streams_(options_),
+        streams_(options_, schedule.traits),
         runner_(table, mesh_, memory_.buffers(), control_, streams_, options_),
         executor_(schedule_, runner_) {
     streams_.fill_now(memory_.block(), 0, memory_.arena().used());

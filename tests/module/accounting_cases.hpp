@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../share.hpp"
 #include "grid.hpp"
 
 namespace accounting {
@@ -83,6 +84,7 @@ template <class StageType, class T>
 void check_stage(const std::string& stage) {
   for (const grid::Shapes& shapes : grid::models) {
     for (const std::size_t world : {1U, 2U, 3U, 4U, 5U, 8U}) {
+      if (share > 1 && world % 3 != 0) continue;
       check(stage + ", " + shapes.name + ", " + std::to_string(world) + " ranks",
             measure<StageType, T>(shapes, world, 1));
     }
@@ -93,6 +95,7 @@ void check_hybrid(const std::string& stage) {
   for (const grid::Shapes& shapes : grid::models) {
     for (const auto& [world, replicas] :
          {std::pair{1, 1}, {2, 2}, {3, 3}, {4, 2}, {5, 5}, {6, 3}, {6, 2}, {8, 4}}) {
+      if (share > 1 && world != 4) continue;
       check(stage + ", " + shapes.name + ", " + std::to_string(world) + " ranks, " +
                 std::to_string(replicas) + " replicas",
             measure<StageType, T>(shapes, static_cast<std::size_t>(world),

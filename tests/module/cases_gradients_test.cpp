@@ -34,7 +34,7 @@ void every_element_moves(const Setup& setup, const Model& model, const Plan& pla
 BOOST_AUTO_TEST_CASE(one_rank_adds_six_micro_steps_to_six) {
   const Model model = model_of({"unit", 1, sizes({4})});
   const Plan plan{.micro_steps = 6, .finish = {.divisor = 1}};
-  for (const Mode& mode : modes()) {
+  for (const Mode& mode : tried_modes()) {
     BOOST_TEST_CONTEXT(mode.name) every_element_moves(Setup{}.in(mode), model, plan, 6);
   }
 }
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(one_rank_adds_six_micro_steps_to_six) {
 BOOST_AUTO_TEST_CASE(units_that_share_a_gradient_slot_keep_all_micro_steps) {
   const Model model = model_of({"unit", 2, sizes({5, 3})});
   const Plan plan{.micro_steps = 4, .gradient = [](const Place& p) { return micro_of(p) + 1; }};
-  for (const Mode& mode : modes()) {
+  for (const Mode& mode : tried_modes()) {
     BOOST_TEST_CONTEXT(mode.name) {
       every_element_moves(Setup{}.in(mode), model, plan, 10);
       every_element_moves(Setup{}.in(mode).on(2), model, plan, 10);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(no_backward_of_a_step_is_forgotten) {
   const Model model = model_of({"unit", 3, sizes({7, 1, 2})});
   const Plan plan{.micro_steps = 3,
                   .gradient = [](const Place& p) { return 10 * (micro_of(p) + 1) + rank_of(p); }};
-  for (const Mode& mode : modes()) {
+  for (const Mode& mode : tried_modes()) {
     BOOST_TEST_CONTEXT(mode.name) every_element_moves(Setup{}.in(mode).on(2), model, plan, 61.5F);
   }
 }
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(tensors_may_get_gradients_in_some_micro_steps_only) {
                                                           : 1.0F; },
       .touches = [](const Place& p) { return p.micro_step == 2 || p.tensor == p.micro_step; }};
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         for (const Outcome& rank :
              train(stage, Setup{}.in(mode).on(2, stage.replicas), model, sgd, plan)) {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(replicas_sum_the_partial_sums_of_all_micro_steps) {
   const Plan plan{.micro_steps = 2, .gradient = [](const Place& p) {
                     return p.micro_step == 0 ? rank_of(p) : 10 * rank_of(p);
                   }};
-  for (const Mode& mode : modes()) {
+  for (const Mode& mode : tried_modes()) {
     BOOST_TEST_CONTEXT(mode.name) every_element_moves(Setup{}.in(mode).on(4), model, plan, 16.5F);
   }
 }
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_mean_over_tokens_is_a_sum_with_the_tokens_as_divisor) {
 BOOST_AUTO_TEST_CASE(the_length_of_a_window_may_change_from_step_to_step) {
   const Model model = model_of({"unit", 2, sizes({3, 2})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         for (const Outcome& rank : on_ranks(stage, setup, model, sgd, [&](auto& module) {

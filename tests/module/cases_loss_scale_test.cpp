@@ -40,7 +40,7 @@ template <class Optimizer, class F>
 void everywhere(std::size_t ranks, const zero::LossScale& scaling, const Model& model,
                 const Optimizer& optimizer, const Plan& plan, F f) {
   for_each_stage(ranks, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
         Setup setup = Setup{}.in(mode).on(ranks, stage.replicas);
         setup.options.loss_scale = scaling;

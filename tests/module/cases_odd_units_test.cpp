@@ -17,7 +17,7 @@ template <class F>
 void everywhere(std::size_t ranks, const Model& model, const Plan& plan, F f,
                 const zero::Sgd& optimizer = sgd) {
   for_each_stage(ranks, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << " on " << ranks << " ranks, " << mode.name) {
         const Setup setup = Setup{}.in(mode, 3).on(ranks, stage.replicas);
         for (const Outcome& outcome : train(stage, setup, model, optimizer, plan)) {
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_left_out_of_one_step_is_neither_moved_nor_ke
 BOOST_AUTO_TEST_CASE(a_unit_that_is_never_entered_is_neither_moved_nor_kept) {
   const Model model = model_of({"unit", 4, sizes({4})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode, 5).on(2, stage.replicas);
         const auto ranks = on_ranks(stage, setup, model, sgd, [&](auto& module) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_is_never_entered_is_neither_moved_nor_kept) {
 BOOST_AUTO_TEST_CASE(ranks_that_run_different_units_all_get_an_error_that_names_the_unit) {
   const Model model = model_of({"A", 1, sizes({4})}, {"B", 1, sizes({4})}, {"C", 1, sizes({2})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Plan odd{.runs = [](const Place& p) { return p.unit != 1 || p.rank == 0; }};
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);

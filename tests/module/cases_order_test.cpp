@@ -20,7 +20,7 @@ float inexact(const Place& p) {
 BOOST_AUTO_TEST_CASE(forward_in_step_k_sees_the_weights_after_k_steps) {
   const Model model = model_of({"unit", 4, sizes({3, 2})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         for (const Outcome& rank : train(stage, setup, model, sgd, {.steps = 10})) {
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(forward_in_step_k_sees_the_weights_after_k_steps) {
 BOOST_AUTO_TEST_CASE(evaluation_in_any_place_changes_no_bit_and_sees_the_newest_weights) {
   const Model model = model_of({"unit", 3, sizes({5, 2})}, {"last", 1, sizes({1})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto run = [&](bool evaluates) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(evaluations_of_any_program_and_left_steps_change_no_bit) {
   early.computes.resize(2);
   std::reverse(back.computes.begin(), back.computes.end());
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         const auto run = [&](bool evaluates) {
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(evaluations_of_any_program_and_left_steps_change_no_bit) {
 BOOST_AUTO_TEST_CASE(two_modules_share_a_communicator) {
   const Model model = model_of({"unit", 3, sizes({5})});
   for_each_stage(2, [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       BOOST_TEST_CONTEXT(stage << ", " << mode.name) {
         const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
         std::vector<std::vector<float>> p(2), q(2);

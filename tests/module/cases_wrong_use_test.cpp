@@ -17,7 +17,7 @@ const Model& four_units() {
 
 BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
   const auto check = [&](const NamedStage& stage) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       const Setup setup = Setup{}.in(mode).on(2, stage.replicas);
       const auto ranks = on_ranks(stage, setup, four_units(), sgd, [&](auto& module) {
         std::vector<std::pair<std::string, std::string>>

@@ -95,7 +95,7 @@ class Rig {
         control_(buffers_.control(), shape()),
         activations_(extent(schedule, Space::activations)),
         events_(schedule.steps.size()),
-        streams_(options_, schedule.traits.offloads()),
+        streams_(options_, schedule.traits),
         at_rest_(buffers_, schedule_.traits, streams_, store_),
         optimizers_(grid::adam, table),
         runner_(table_, mesh_, buffers_, control_, streams_, options_, &store_),

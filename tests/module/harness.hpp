@@ -19,6 +19,8 @@
 #include <vector>
 #include <zero/zero.hpp>
 
+#include "../share.hpp"
+
 namespace harness {
 
 // Kinds of units.
@@ -114,6 +116,15 @@ inline const std::vector<Mode>& modes() {
       {"asynchronous, code on stream", StreamMode::asynchronous, UserCode::on_stream},
       {"shuffled, code on stream", StreamMode::shuffled, UserCode::on_stream}};
   return all;
+}
+
+/// Those that most tests try: all; under the thread sanitizer those with threads beside the ranks'.
+inline std::vector<Mode> tried_modes() {
+  std::vector<Mode> tried;
+  for (const Mode& mode : modes()) {
+    if (share == 1 || mode.streams != zero::StreamMode::inline_run) tried.push_back(mode);
+  }
+  return tried;
 }
 
 struct Setup {

@@ -56,7 +56,7 @@ std::vector<Seen> seen_in(const NamedStage& stage, const Setup& setup, const Mod
 BOOST_AUTO_TEST_CASE(small_groups_stay_whole_with_the_same_bits_and_the_predicted_bytes) {
   const Model model = sizes_around_the_threshold();
   const auto check = [&](const NamedStage& with_kept, const NamedStage& without) {
-    for (const Mode& mode : modes()) {
+    for (const Mode& mode : tried_modes()) {
       const Setup setup = Setup{}.in(mode).on(4, without.replicas);
       const auto kept = seen_in(with_kept, setup, model), plain = seen_in(without, setup, model);
       for (std::size_t r = 0; r < 4; ++r) {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_unit_that_stays_whole_by_name_does_so_in_every_stage) {
 // B19: gradients of 1: 16 elements in all, of whatever size and kept in whatever way.
 BOOST_AUTO_TEST_CASE(what_stays_whole_counts_once_in_the_norm) {
   const Model model = model_of({"small", 1, sizes({4})}, {"large", 1, sizes({12})});
-  for (const Mode& mode : modes()) {
+  for (const Mode& mode : tried_modes()) {
     for (const Outcome& rank : train<KeepSmall>(Setup{}.in(mode).on(4), model, sgd, {.steps = 3})) {
       BOOST_TEST(rank.steps[0].norm == 4.0, mode.name);
       BOOST_TEST(all_are(rank.weights, -3), mode.name);

@@ -25,6 +25,11 @@ struct StageTraits {
   StateHome state_home = StateHome::here;  // of optimizer state
   /// Whether optimizer state is kept elsewhere than where it is updated.
   constexpr bool offloads() const { return state_home != StateHome::here; }
+  /// Whether its schedules may have steps on a stream.
+  constexpr bool uses(StreamId stream) const {
+    if (stream == StreamId::replicate) return replicates;
+    return stream != StreamId::offload || offloads();
+  }
   friend constexpr bool operator==(const StageTraits&, const StageTraits&) = default;
 };
 

@@ -70,13 +70,17 @@ class Patience {
 
   /// Spins a little and returns true, or returns false when it is time to sleep.
   bool spin() {
-    if (tired()) return false;
-    ++spins_;
+    if (tired_) return false;
+    if (++spins_ % spins_a_look == 0) {
+      const auto now = Clock::now();
+      if (spins_ == spins_a_look) began_ = now;
+      tired_ = now - began_ > longest;
+    }
     cpu_pause();
     return true;
   }
 
-  bool tired() const { return spins_ == max_spins; }
+  bool tired() const { return tired_; }
   void renew() { since_ = unset; }
 
   /// Whether `limit` has passed since the first call, or since the first call after renew().
@@ -87,11 +91,14 @@ class Patience {
   }
 
  private:
-  static constexpr int max_spins = 200;  // a few microseconds
+  // In time, as what is polled between two spins may take long.
+  static constexpr std::chrono::microseconds longest{4};
+  static constexpr unsigned spins_a_look = 16;
   static constexpr Clock::time_point unset = Clock::time_point::min();
 
-  Clock::time_point since_ = unset;
-  int spins_ = 0;
+  Clock::time_point since_ = unset, began_{};
+  unsigned spins_ = 0;
+  bool tired_ = false;
 };
 
 }  // namespace zero::detail

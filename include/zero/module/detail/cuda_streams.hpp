@@ -14,6 +14,7 @@
 #include <zero/device/cuda/device.hpp>
 #include <zero/device/cuda/graph.hpp>
 #include <zero/module/options.hpp>
+#include <zero/schedule/schedule.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero::detail {
@@ -21,13 +22,13 @@ namespace zero::detail {
 /// One stream for each StreamId, the caller's or its own, and copies between host and device.
 class CudaStreams {
  public:
-  /// `offloads`: whether there is work for StreamId::offload; else it is the compute stream.
-  explicit CudaStreams(const ModuleOptions& options, bool offloads = false)
+  /// A stream that the stage does not use is the compute stream.
+  CudaStreams(const ModuleOptions& options, const StageTraits& stage)
       : device_({.time_limit = options.time_limit}),
         rooms_{Block<PinnedMemory>({}, room_bytes), Block<PinnedMemory>({}, room_bytes)} {
     for (std::size_t s = 0; s < stream_count; ++s) {
       const auto id = static_cast<StreamId>(s);
-      if (id == StreamId::offload && !offloads) {
+      if (!stage.uses(id)) {
         streams_[s] = &(*this)[StreamId::compute];
         continue;
       }

@@ -55,7 +55,7 @@ class EngineParts {
                  memory_.staged()),
         training_events_(schedules_.most_steps()),
         evaluation_events_(schedules_.most_steps()),
-        streams_(options_, stage.traits.offloads()),
+        streams_(options_, stage.traits),
         at_rest_(memory_.buffers(), schedules_.stage().traits, streams_, store_),
         runner_(parameters_, mesh_, memory_.buffers(), control_, streams_, options_,
                 stage.traits.offloads() ? &store_ : nullptr) {

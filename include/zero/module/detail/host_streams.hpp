@@ -8,6 +8,7 @@
 #include <zero/base/array.hpp>
 #include <zero/device/host_stream.hpp>
 #include <zero/module/options.hpp>
+#include <zero/schedule/schedule.hpp>
 #include <zero/schedule/step.hpp>
 
 namespace zero::detail {
@@ -16,12 +17,12 @@ namespace zero::detail {
 /// calling thread.
 class HostStreams {
  public:
-  /// `offloads`: whether there is work for StreamId::offload; else it is the compute stream.
-  explicit HostStreams(const ModuleOptions& options, bool offloads = false)
+  /// A stream that the stage does not use is the compute stream.
+  HostStreams(const ModuleOptions& options, const StageTraits& stage)
       : device_({.mode = options.streams, .seed = options.seed, .time_limit = options.time_limit}) {
     for (std::size_t s = 0; s < stream_count; ++s) {
       const auto id = static_cast<StreamId>(s);
-      if (id == StreamId::offload && !offloads) {
+      if (!stage.uses(id)) {
         streams_[s] = &(*this)[StreamId::compute];
         continue;
       }
