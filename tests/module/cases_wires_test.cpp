@@ -114,17 +114,18 @@ BOOST_AUTO_TEST_CASE(all_types_train_the_same_bits_in_all_stages_and_meshes_if_s
 }
 
 BOOST_AUTO_TEST_CASE(all_types_train_the_same_bits_in_stages_and_stream_modes_if_sums_are_not) {
+  std::size_t ran = 0;
   for_each_precision([&]<class T>(const Precision& types) {
     grid::Case c{.shapes = grid::models[2], .world = 3, .steps = 3};
     c.options.poison = true;
     const grid::Outcome expected = grid::train<T>(stages(3)[0].value, c, types);
     BOOST_TEST(!expected.empty());
     for (const NamedStage& stage : stages(3)) {
-      for (const Mode& mode : {modes()[3], modes()[4], modes()[5]}) {
-        c.options.streams = mode.streams;
-        c.options.user_code = mode.user_code;
-        BOOST_TEST((grid::train<T>(stage.value, c, types) == expected), stage.name);
-      }
+      // The modes in turn: a stage has each with a third of the types.
+      const Mode& mode = modes()[3 + ran++ % 3];
+      c.options.streams = mode.streams;
+      c.options.user_code = mode.user_code;
+      BOOST_TEST((grid::train<T>(stage.value, c, types) == expected), stage.name);
     }
   });
 }

@@ -56,6 +56,18 @@ std::string message_of(Executor<Log>& executor, Op op, std::size_t unit) {
 bool says(const std::string& text, const char* part) { return text.find(part) != text.npos; }
 const Schedule zero3 = make_schedule<Zero3>(ModelShape(3), training(3, 2));
 
+BOOST_AUTO_TEST_CASE(steps_are_on_streams_that_the_stage_uses) {
+  bool seen[stream_count] = {};
+  for_each_stage([&]<class S>(const char* name) {
+    const Schedule s = make_schedule<S>(ModelShape(3), training(3, 2));
+    for (const Step& step : s.steps) {
+      BOOST_TEST(s.traits.uses(step.stream), name << ": " << name_of(step.stream));
+      seen[static_cast<std::size_t>(step.stream)] = true;
+    }
+  });
+  for (const bool by_some_stage : seen) BOOST_TEST(by_some_stage);
+}
+
 BOOST_AUTO_TEST_CASE(the_caller_s_loop_issues_what_the_executor_s_own_loop_issues) {
   for_each_stage([]<class S>(const char* name) {
     for (const Program& program : {training(3, 2), evaluation(3), forwards_first(3, 2)}) {

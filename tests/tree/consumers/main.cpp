@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A user's program of two files, built in three ways: see consumers_test.sh.
-#include <zero/zero.hpp>
+// A user's program, built in each way in which zero can be taken in: see consumers_test.sh.
 
 int ranks_that_ran();
 
