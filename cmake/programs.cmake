@@ -38,7 +38,8 @@ function(zero_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${test_SECONDS} PROCESSORS ${test_CORES})
   # What takes longest begins first, so that nothing waits for it alone at the end.
   set(longest cuda_module cuda_races_race cuda_one_device_module checkpoint_crash schedule_threads
-              schedule_mutation schedule_simulate module_cases_wires module_equivalence_grid tree_headers tree_consumers)
+              schedule_mutation schedule_simulate module_cases_wires module_equivalence_grid
+              tree_headers tree_consumers)
   if(name IN_LIST longest)
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // How many of very many cases of one kind are tried: one in `share`. All, but under the thread
-// sanitizer.
+// sanitizer, and schedules under the address sanitizer.
 #pragma once
 
 #ifndef ZERO_TEST_SHARE

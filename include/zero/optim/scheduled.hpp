@@ -19,6 +19,7 @@ namespace zero {
 /// is the number of steps that were applied before this one.
 ///
 /// Pre:     the function returns the same on every rank and for every call (ranks compare it).
+///          Copies share it: ranks that are threads may call it at once.
 /// Errors:  ContractError for an empty function; `at` throws one for what the function returns if
 ///          that is negative or not finite.
 class Scheduled {
