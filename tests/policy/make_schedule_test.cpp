@@ -52,6 +52,44 @@ BOOST_AUTO_TEST_CASE(a_reused_maker_makes_what_a_fresh_one_makes) {
   });
 }
 
+// A gradient to which another unit has still to add cannot be reduced: there are as many at once.
+BOOST_AUTO_TEST_CASE(slots_of_gradients_are_as_many_as_units_that_share_tensors_need) {
+  const auto heads = [](std::size_t tied) {  // the last unit of each pair reads the first one's
+    ModelShape model(2 * tied);
+    for (std::size_t u = 0; u < tied; ++u) model.reads(tied + u, u);
+    for (std::size_t g = 0; g < tied; ++g) model.kind(g, 1);
+    return model;
+  };
+  for (const std::size_t tied : {1UL, 2UL, 3UL, 6UL}) {
+    for (const std::size_t micro_steps : {1UL, 2UL}) {
+      const ModelShape model = heads(tied);
+      const Schedule s = make_schedule<Zero2>(model, training(model.units(), micro_steps));
+      BOOST_TEST((verify(s).rule == Rule::none), tied);
+      const std::size_t own = tied < 2 ? tied : 2;  // slots of the kind that nobody shares
+      BOOST_TEST(extent(s, Space::grads_whole) == tied + own, tied);
+    }
+  }
+}
+
+/// Reduces nothing before the last backward.
+struct Lazy {
+  using shards = Gradients;
+  static constexpr Slots slots{2, false};
+  static constexpr void after_backward(ScheduleBuilder& s, std::size_t unit) {
+    if (unit != 0) return;
+    for (std::size_t u = 0; u < s.units(); ++u) s.reduce(u);
+  }
+};
+// A policy that leaves gradients unreduced is still found.
+BOOST_AUTO_TEST_CASE(a_gradient_that_could_have_been_reduced_takes_no_slot_of_another) {
+  const auto rule = [](std::size_t units) {
+    const StageValue stage = stage_value<Stage<ShardOptimizer<>, Lazy>>;
+    return verify(make_schedule(stage, ModelShape(units), training(units))).rule;
+  };
+  BOOST_TEST((rule(2) == Rule::none));
+  BOOST_TEST((rule(3) == Rule::bound));
+}
+
 BOOST_AUTO_TEST_CASE(a_schedule_is_remade_from_its_own_model_and_program) {
   Schedule schedule = make_schedule<Zero3>(ModelShape(4), training(4, 2));
   const Schedule before = schedule;

@@ -10,7 +10,8 @@ namespace zero {
 
 /// Of ShardGrads.
 struct GradsOptions {
-  std::size_t slots = 2;         // whole gradients that may exist at once, of each kind
+  std::size_t slots = 2;         // whole gradients that may exist at once, of each kind; more only
+                                 // where units share more tensors of a kind than that
   bool every_micro_step = true;  // false: keep whole gradients until their last backward
 };
 

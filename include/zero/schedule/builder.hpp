@@ -209,6 +209,16 @@ class ScheduleBuilder {
     std::size_t params = 0, grads = 0;
   };
 
+  /// One more than asked for only where all of this kind wait for a backward: none can be reduced.
+  constexpr Index slot_for_gradient(Index kind) {
+    const Index slot = grads_.acquire(kind);
+    if (slot != nowhere) return slot;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const bool holds = groups_[g].grads_slot != nowhere && model().group(g).kind == kind;
+      if (holds && !index_.open(g)) return nowhere;
+    }
+    return grads_.reserve();
+  }
   constexpr void drop_whole_gradient(std::size_t g) {
     if (groups_[g].grads_slot == nowhere) return;  // a policy's mistake, which the rules report
     grads_.release(groups_[g].grads_slot, model().group(g).kind);
@@ -229,13 +239,13 @@ class ScheduleBuilder {
           (operand.space == Space::params_whole || operand.space == Space::grads_whole)) {
         for (const Index g : model().unit(subject)) {
           if (operand.space == Space::grads_whole && !index_.trained(g)) continue;
-          add(step, locate(operand, g));
+          step.add(locate(operand, g));
         }
       } else {
-        add(step, locate(operand, subject));
+        step.add(locate(operand, subject));
       }
     }
-    if (out_->traits.takes_turns && communicates(op)) add(step, {Space::device, Mode::update, 0});
+    if (out_->traits.takes_turns && communicates(op)) step.add({Space::device, Mode::update, 0});
     out_->steps.push_back(step);
   }
   /// Where `operand` lives for a group, or the activations of a unit. The first update of a
@@ -256,7 +266,7 @@ class ScheduleBuilder {
         return {operand.space, mode(operand, groups_[subject].shard_begun), index};
       case Space::grads_whole:
         if (operand.mode == Mode::update && groups_[subject].grads_slot == nowhere) {
-          groups_[subject].grads_slot = grads_.acquire(model().group(subject).kind);
+          groups_[subject].grads_slot = slot_for_gradient(model().group(subject).kind);
           return {operand.space, Mode::write, groups_[subject].grads_slot};
         }
         return {operand.space, operand.mode, groups_[subject].grads_slot};
@@ -272,16 +282,6 @@ class ScheduleBuilder {
     if (operand.mode != Mode::update || begun) return operand.mode;
     begun = true;
     return Mode::write;
-  }
-  /// An operand that is where the one before it is makes one operand of both: it works in place.
-  static constexpr void add(Step& step, Access access) {
-    const std::size_t count = step.access_count;
-    const Access last = count == 0 ? Access{} : step.accesses[count - 1];
-    if (last.mode != Mode::none && last.space == access.space && last.index == access.index) {
-      step.accesses[count - 1].mode = Mode::update;
-    } else {
-      step.accesses[step.access_count++] = access;
-    }
   }
 
   Schedule* out_ = nullptr;

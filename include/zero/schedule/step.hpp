@@ -164,6 +164,15 @@ struct Step {
   constexpr const Access* begin() const { return accesses; }
   /// Behind the last access.
   constexpr const Access* end() const { return accesses + access_count; }
+  /// One more; where it is what the one before touches, the step works in place and updates that.
+  constexpr void add(Access access) {
+    const Access last = access_count == 0 ? Access{} : accesses[access_count - 1];
+    if (last.mode != Mode::none && last.space == access.space && last.index == access.index) {
+      accesses[access_count - 1].mode = Mode::update;
+    } else {
+      accesses[access_count++] = access;
+    }
+  }
   friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 static_assert(sizeof(Step) == 68);

@@ -99,6 +99,10 @@ class CudaWork {
     norm_part(stream.native(), own, control_.live_ranges(g), ranges(g), begin(g, index), live.order,
               live.scratch, live.norms + g);
   }
+  void no_norm(CudaStream& stream, std::size_t g) const {
+    check_cuda(cudaMemsetAsync(control_.live().norms + g, 0, sizeof(double), stream.native()),
+               "cudaMemsetAsync");
+  }
   void pack(CudaStream& stream, std::size_t rank, bool contributes_norm) const {
     copy(stream, control_.live_bytes(), control_.staged_bytes(), control_.live().mirrored_bytes(),
          cudaMemcpyHostToDevice);

@@ -65,6 +65,9 @@ class HostWork {
       control_.set_norm(g, part.value());
     });
   }
+  void no_norm(HostStream& stream, std::size_t g) const {
+    stream.enqueue("norm", [this, g] { control_.set_norm(g, 0); });
+  }
   void pack(HostStream& stream, std::size_t rank, bool contributes_norm) const {
     stream.enqueue("pack", [this, rank, contributes_norm] {
       control_.pack(rank, contributes_norm, this->failed());

@@ -35,13 +35,16 @@ class Runner : public Transfers<Optimizer, Comm> {
   Runner(const ParameterTable& parameters, const Mesh<Comm>& mesh, Buffers& buffers,
          Control& control, Streams& streams, const ModuleOptions& options,
          typename Base::Store* store = nullptr)
-      : Base(parameters, mesh, buffers, control, streams, options, store), control_(control) {}
+      : Base(parameters, mesh, buffers, control, streams, options, store),
+        control_(control),
+        measured_(parameters.groups().size()) {}
 
   /// The schedule whose steps come next, and how many of them have events of their own.
   /// `knows_scale`: whether the host does; else the device alone has it yet.
   void begin(const Schedule& schedule, std::span<Event> events, bool knows_scale = true) {
     schedule_ = &schedule;
     events_ = events;
+    measured_.assign(measured_.size(), false);
     if (options_.record_spans) spans_.assign(schedule.steps.size(), Span{});
     if (knows_scale) work_.begin_step(streams_[StreamId::compute]);
   }
@@ -149,8 +152,14 @@ class Runner : public Transfers<Optimizer, Comm> {
     Array own = own_gradient(step);
     if (!schedule_->traits.shards_optimizer) own = own.part(rank() * shard(step), shard(step));
     work_.square_norm(stream(step), step.subject, own, own_index(step.subject));
+    measured_[step.subject] = true;
   }
+  /// The decision of all ranks. A group that the program leaves out has no part in the norm, though
+  /// an earlier step has left one.
   void combine(const Step& step) {
+    for (std::size_t g = 0; g < measured_.size(); ++g) {
+      if (!measured_[g] && !parameters_.groups()[g].frozen) work_.no_norm(stream(step), g);
+    }
     const bool contributes = mesh_.replicate.rank() == 0 || schedule_->traits.shards_replicas;
     const ControlView& live = control_.live();
     const ControlShape& shape = control_.shape();
@@ -184,6 +193,7 @@ class Runner : public Transfers<Optimizer, Comm> {
 
   Control& control_;
   std::span<Event> events_;
+  std::vector<char> measured_;  // [group] has a part in the norm of this step
   const Step *gathered_from_ = nullptr, *gathered_to_ = nullptr;  // in one operation, the last time
   std::vector<Span> spans_;
 };
