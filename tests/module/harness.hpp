@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -118,13 +119,15 @@ inline const std::vector<Mode>& modes() {
   return all;
 }
 
-/// Those that most tests try: all; under the thread sanitizer those with threads beside the ranks'.
+/// Those that most tests try: all; under the thread sanitizer one of those with threads beside the
+/// ranks', another one each time.
 inline std::vector<Mode> tried_modes() {
-  std::vector<Mode> tried;
-  for (const Mode& mode : modes()) {
-    if (share == 1 || mode.streams != zero::StreamMode::inline_run) tried.push_back(mode);
+  if (share == 1) return modes();
+  static std::atomic<std::size_t> times{0};
+  for (;;) {
+    const Mode& mode = modes()[times++ % modes().size()];
+    if (mode.streams != zero::StreamMode::inline_run) return {mode};
   }
-  return tried;
 }
 
 struct Setup {
