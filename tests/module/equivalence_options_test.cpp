@@ -81,9 +81,6 @@ const std::vector<StageValue> with_shared_replicas{
     stage_value<Stage<zero::TakeTurns, zero::ReplicateParams, ShardOptimizer<>, ShardGrads<>,
                       ShardParams<>>>};
 
-/// Under a sanitizer, models of an odd number of units must do.
-bool is_tried(const grid::Shapes& shapes) { return share == 1 || shapes.units() % 2 == 1; }
-
 /// The inputs that differ from run to run, and must not matter.
 void vary(Case& c, std::size_t number) {
   constexpr StreamMode modes[] = {StreamMode::shuffled, StreamMode::inline_run,
@@ -113,9 +110,9 @@ BOOST_AUTO_TEST_CASE(each_option_makes_another_schedule) {
 }
 
 BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gathered) {
-  for (const grid::Shapes& shapes : grid::models) {
-    if (!is_tried(shapes)) continue;
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const std::size_t world : {1U, 2U, 5U}) {
+      if (share > 1 && world == 1) continue;
       const Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {1, 1, 3}};
       check_all(c, with_params, train(stage_value<zero::Zero2>, c));
     }
@@ -123,8 +120,7 @@ BOOST_AUTO_TEST_CASE(prefetch_slots_and_keep_change_no_bit_and_leave_nothing_gat
 }
 
 BOOST_AUTO_TEST_CASE(slots_of_gradients_change_no_bit_nor_does_reducing_late_among_itself) {
-  for (const grid::Shapes& shapes : grid::models) {
-    if (!is_tried(shapes)) continue;
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const std::size_t world : {2U, 3U}) {
       const Case c{.shapes = shapes, .world = world, .steps = 4, .micro_steps = {3, 1, 1, 3}};
       check_all(c, early_grads, train(stage_value<zero::Zero2>, c));
@@ -134,8 +130,7 @@ BOOST_AUTO_TEST_CASE(slots_of_gradients_change_no_bit_nor_does_reducing_late_amo
 }
 
 BOOST_AUTO_TEST_CASE(replicas_and_turns_change_no_bit_between_options_and_none_of_exact_gradients) {
-  for (const grid::Shapes& shapes : grid::models) {
-    if (!is_tried(shapes)) continue;
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const auto& [world, replicas] : {std::pair{2U, 2U}, {4U, 2U}, {6U, 3U}, {8U, 2U}}) {
       if (world > 4 && shapes.units() != 3) continue;
       Case c{.shapes = shapes,

@@ -19,7 +19,7 @@ using zero::Zero2;
 using zero::Zero3;
 
 const std::vector<std::size_t> worlds =
-    share == 1 ? std::vector<std::size_t>{1, 2, 3, 4, 5, 8} : std::vector<std::size_t>{1, 3, 4};
+    share == 1 ? std::vector<std::size_t>{1, 2, 3, 4, 5, 8} : std::vector<std::size_t>{1, 4};
 
 void check_reference(const Case& c, const Outcome& outcome) {
   const grid::Reference reference(c);
@@ -43,13 +43,13 @@ void check_all_stages(const Case& c) {
 }
 
 BOOST_AUTO_TEST_CASE(with_one_micro_step_all_stages_train_the_same_bits_and_a_reference_agrees) {
-  for (const grid::Shapes& shapes : grid::models) {
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const std::size_t world : worlds) check_all_stages({.shapes = shapes, .world = world});
   }
 }
 
 BOOST_AUTO_TEST_CASE(with_exact_gradients_all_stages_train_the_same_bits_in_any_micro_steps) {
-  for (const grid::Shapes& shapes : grid::models) {
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const std::size_t world : worlds) {
       check_all_stages({.shapes = shapes, .world = world, .micro_steps = {3}, .exact = true});
     }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(with_exact_gradients_all_stages_train_the_same_bits_in_any_
 }
 
 BOOST_AUTO_TEST_CASE(stages_that_communicate_at_the_same_times_train_the_same_bits) {
-  for (const grid::Shapes& shapes : grid::models) {
+  for (const grid::Shapes& shapes : grid::tried_models()) {
     for (const std::size_t world : {1U, 2U, 5U}) {
       const Case c{.shapes = shapes, .world = world, .micro_steps = {3, 1}};
       const Outcome late = train<Ddp>(c), early = train<Zero2>(c);
@@ -79,6 +79,7 @@ BOOST_AUTO_TEST_CASE(clipping_has_the_same_bits_in_all_stages) {
 BOOST_AUTO_TEST_CASE(streams_and_where_user_code_runs_change_no_bit) {
   for (const grid::Shapes& shapes : {grid::models[2], grid::models[4], grid::models[5]}) {
     for (const std::size_t world : {1U, 3U, 4U}) {
+      if (share > 1 && (world == 1 || shapes.units() == 6)) continue;
       Case c{.shapes = shapes, .world = world, .micro_steps = {1, 1, 1, 3, 3}};
       const Outcome late = train<Ddp>(c), early = train<Zero2>(c);
       for (const StreamMode mode :

@@ -15,6 +15,8 @@
 #include <vector>
 #include <zero/zero.hpp>
 
+#include "../share.hpp"
+
 namespace grid {
 
 using zero::Shape;
@@ -71,6 +73,12 @@ inline const std::vector<Shapes> models{
     {"five units, tied", 1, 3, 1, tiny, odd, large, true},
     {"six units", 1, 4, 1, large, four, odd},
 };
+
+/// Those that most tests try: all; under the thread sanitizer one of three kinds and a tied one.
+inline const std::vector<Shapes>& tried_models() {
+  static const std::vector<Shapes> few{models[2], models[4]};
+  return share == 1 ? models : few;
+}
 
 inline auto make_model(const Shapes& m) {
   auto last = zero::units<Last>("last", m.lasts, m.last);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 #include <zero/base/element.hpp>
@@ -32,6 +33,11 @@ struct HeldPart {
   /// Weights that compute, made by rounding from the master weights that `ranges` are.
   DataType copy_type = DataType::fp32;
   std::vector<HeldRange> copies{};  // where those are
+  /// A type of fewer bits in which all these elements are exact: what is gathered in it, but held
+  /// whole in the type that computes. Another stage may hold them so.
+  std::optional<DataType> exact_in{};
+  /// The type that counts where a conversion may lose bits.
+  DataType exact_type() const { return exact_in.value_or(type); }
 };
 
 /// What a rank holds of one tensor.

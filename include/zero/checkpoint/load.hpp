@@ -119,7 +119,7 @@ class Matcher {
       }
       matched.insert(part.name);
       check_conversion(where_ + "tensor " + in_quotes(held.name) + " (" + part.name + ")",
-                       tensor.parts[p].type, part.type, options_.narrowing);
+                       tensor.parts[p].exact_type(), part.exact_type(), options_.narrowing);
       plan.want(t, p, part);
     }
     for (const Manifest::Part& part : tensor.parts) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,8 +37,11 @@ struct Manifest {
 
   /// Weights, or a state of the optimizer.
   struct Part {
-    std::string name;                // "weight", "state.0", ...
-    DataType type = DataType::fp32;  // of each element
+    std::string name;                    // "weight", "state.0", ...
+    DataType type = DataType::fp32;      // of each element
+    std::optional<DataType> exact_in{};  // see HeldPart
+    /// The type that counts where a conversion may lose bits.
+    DataType exact_type() const { return exact_in.value_or(type); }
   };
   /// A tensor of the model.
   struct Tensor {

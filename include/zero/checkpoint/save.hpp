@@ -98,7 +98,7 @@ inline Manifest describe(const SaveJob& job) {
   for (const HeldTensor& tensor : job.state.tensors) {
     manifest.tensors.push_back({tensor.name, tensor.shape, tensor.counter});
     for (const HeldPart& part : tensor.parts) {
-      manifest.tensors.back().parts.push_back({part.name, part.type});
+      manifest.tensors.back().parts.push_back({part.name, part.type, part.exact_in});
     }
   }
   return manifest;

@@ -69,8 +69,7 @@ class ScheduleBuilder {
       if (!out_->traits.replicates && index_.parts_left(g) == 0) emit(Op::square_norm, g);
     }
   }
-  /// Sums the gradients of `unit` over the replicas, after the last backward that adds to them:
-  /// whole shards, or each replica its part of them.
+  /// Sums gradients of `unit` over the replicas after its last backward: whole shards, or parts.
   constexpr void reduce_replicas(std::size_t unit) {
     if (unit >= units()) return;
     for (const Index g : model().unit(unit)) {
@@ -209,13 +208,14 @@ class ScheduleBuilder {
     std::size_t params = 0, grads = 0;
   };
 
-  /// One more than asked for only where all of this kind wait for a backward: none can be reduced.
+  /// One more than asked for only where all of this kind wait for a backward.
   constexpr Index slot_for_gradient(Index kind) {
-    const Index slot = grads_.acquire(kind);
-    if (slot != nowhere) return slot;
+    if (const Index slot = grads_.acquire(kind); slot != nowhere) return slot;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const bool holds = groups_[g].grads_slot != nowhere && model().group(g).kind == kind;
-      if (holds && !index_.open(g)) return nowhere;
+      if (groups_[g].grads_slot == nowhere || model().group(g).kind != kind) continue;
+      bool waits = index_.open(g);
+      for (const Index now : model().unit(computes_[place_].unit)) waits = waits || now == g;
+      if (!waits) return nowhere;
     }
     return grads_.reserve();
   }
@@ -248,8 +248,8 @@ class ScheduleBuilder {
     if (out_->traits.takes_turns && communicates(op)) step.add({Space::device, Mode::update, 0});
     out_->steps.push_back(step);
   }
-  /// Where `operand` lives for a group, or the activations of a unit. The first update of a
-  /// gradient in its window overwrites, as does that of control.
+  /// Where `operand` lives. The first update of a gradient in its window, or of control,
+  /// overwrites.
   constexpr Access locate(Operand operand, std::size_t subject) {
     const auto index = static_cast<Index>(subject);
     switch (operand.space) {

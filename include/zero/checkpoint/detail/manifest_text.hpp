@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -38,6 +39,22 @@ inline void write(JsonText& json, const Manifest::File& file) {
       }
     });
   });
+}
+
+/// "F32", or "BF16 in F32" of what is exact in fewer bits.
+inline std::string text_of_types(const Manifest::Part& part) {
+  const std::string type(stored_name(part.type));
+  return part.exact_in ? std::string(stored_name(*part.exact_in)) + " in " + type : type;
+}
+inline bool read_types(std::string_view text, Manifest::Part& part) {
+  if (const std::size_t in = text.find(" in "); in != text.npos) {
+    part.exact_in = data_type_of(text.substr(0, in));
+    if (!part.exact_in) return false;
+    text = text.substr(in + 4);
+  }
+  const std::optional<DataType> type = data_type_of(text);
+  part.type = type.value_or(part.type);
+  return type.has_value();
 }
 
 inline constexpr std::string_view manifest_begin = "{\"xxh3_128\":\"";
@@ -73,7 +90,7 @@ inline std::string write_manifest(const Manifest& manifest) {
           json.key("parts").array([&] {
             for (const Manifest::Part& part : tensor.parts) {
               json.object([&] {
-                json.key("name").string(part.name).key("type").string(stored_name(part.type));
+                json.key("name").string(part.name).key("type").string(text_of_types(part));
               });
             }
           });
@@ -211,9 +228,7 @@ class ManifestReader {
       if (field == 0) {
         part.name = text;
       } else {
-        const auto type = data_type_of(text);
-        if (!type) json_.fail("the type " + in_quotes(text) + " is unknown");
-        part.type = *type;
+        if (!read_types(text, part)) json_.fail("the type " + in_quotes(text) + " is unknown");
       }
     });
     return part;

@@ -172,7 +172,7 @@ class WeightPlan {
     made.type = *type;
     for (const HeldPart& part : held.parts) {
       if (part.name != "weight") continue;
-      check_conversion(what(t), *type, part.type, options.narrowing);
+      check_conversion(what(t), *type, part.exact_type(), options.narrowing);
       // What several tensors of the module are called alike is read once.
       wants_.try_emplace({t, made.begin, made.rows}, made).first->second.targets.add(part);
     }

@@ -181,6 +181,9 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh, G
           group.params, [&](std::size_t place) -> auto& { return last_part(place).copies; });
     } else {
       add("weight", params, group.params);
+      for (std::size_t place = 0; place < info.tensors.size(); ++place) {
+        if (info.types.gather != group.params.type) last_part(place).exact_in = info.types.gather;
+      }
     }
     for (std::size_t k = 0; k < group.states.size() && !info.frozen; ++k) {
       if constexpr (!RangeOptimizer<Optimizer>) {
