@@ -158,7 +158,7 @@ void train(const Setup& setup, Comm& comm, Result& result) {
   bool frozen = false;
   const bool leaves = setup.leaves && comm.rank() + 1 == comm.size();
   auto run = [&](const StepPlan& plan) {
-    auto step = trained.begin_step({.micro_steps = plan.micro_steps});
+    auto step = trained.begin_step({.micro_steps = plan.micro_steps, .program = plan.program});
     passes(step, plan, comm.rank(), leaves, own);
     if (plan.waits) return step.finish(plan.finish);
     step.finish_async(plan.finish);
@@ -173,7 +173,8 @@ void train(const Setup& setup, Comm& comm, Result& result) {
       if (!plan.captured) return result.steps.push_back(run(plan));
       if (!captured) {
         const auto body = [&](auto& made) { passes(made, plan, comm.rank(), leaves, own); };
-        captured = std::make_shared<Captured>(trained, body, zero::StepOptions{plan.micro_steps});
+        captured = std::make_shared<Captured>(trained, body,
+                                              zero::StepOptions{plan.micro_steps, plan.program});
       }
       result.steps.push_back(captured->run(plan.finish));
     };

@@ -14,6 +14,7 @@
 #include <zero/module/options.hpp>
 #include <zero/policy/make_schedule.hpp>
 #include <zero/policy/precision.hpp>
+#include <zero/schedule/program.hpp>
 
 namespace training {
 
@@ -29,6 +30,7 @@ struct StepPlan {
   bool undone = false;        // what was held before it is put back as a checkpoint does it
   bool written = false;       // the last unit's moments were set before it
   bool captured = false;  // on CUDA; such steps are captured once and have equal plans but finish
+  const zero::Program* program = nullptr;  // the order of its units, if not the usual one
 };
 
 struct Setup {

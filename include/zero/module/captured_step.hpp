@@ -31,6 +31,7 @@ class CapturedStep {
       : module_(module), version_(module.version_) {
     if (module.to_be_compared_) module.compare_replicas("capture");
     auto& engine = *module.engine_;
+    module.begin_step(options).abandon();  // plans it while the host may still wait for the ranks
     engine.begin_capture();
     try {
       auto step = module.begin_step(options);
