@@ -114,7 +114,6 @@ BOOST_AUTO_TEST_CASE(a_unit_that_a_program_leaves_out_has_no_part_in_the_norm) {
   for (const bool captured : {false, true}) {
     const StepPlan without{.exact = true, .captured = captured, .program = &program};
     Setup setup{.stage = zero::stage_value<zero::Zero3>,
-                .options = {.programs = {&program, 1}},
                 .steps = {{.exact = true}, without, {.exact = true}, without, {.exact = true}}};
     training::fit_for_capture(setup);
     check_both(setup);

@@ -10,8 +10,8 @@
 
 namespace zero {
 
-/// Turns verbs on units into steps with operands, and hands out slots. It can be used again: what
-/// it reserved for one schedule serves the next.
+/// Turns verbs on units into steps with operands, and hands out slots. What it reserved for one
+/// schedule serves the next.
 class ScheduleBuilder {
  public:
   // What a policy may ask.
@@ -115,17 +115,15 @@ class ScheduleBuilder {
     count_ = out.program.computes.size();
     params_.reset(params.grows, model.groups());
     grads_.reset(grads.grows, model.groups());
-    params_slots_ = params.count;
-    grads_slots_ = grads.count;
+    params_slots_ = params.count, grads_slots_ = grads.count;
     micro_step_ = place_ = 0;
     control_begun_ = false;
     held_.reset(model.units());
     groups_.reset(model.groups());
     index_.read(model, program);
     states_.line_up(model, index_, state_slots);
-    if (out.steps.capacity() == 0) {
+    if (out.steps.capacity() == 0)
       out.steps.reserve(4 * program.computes.size() + 4 * model.groups() + 1);
-    }
   }
   /// Obtains room for programs of that many computes and micro-steps.
   constexpr void reserve(const ModelShape& model, std::size_t computes, std::size_t micro_steps) {
@@ -146,7 +144,9 @@ class ScheduleBuilder {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const Index kind = model().group(g).kind;
       if (model().group(g).whole) groups_[g].resident = true;
-      if (index_.trained(g) && kinds_[kind].grads++ < grads_slots_) grads_.add(kind);
+      // Also of what this program leaves out, so that the others lie where they always do.
+      const bool trains = program().updates && !model().group(g).frozen;
+      if (trains && kinds_[kind].grads++ < grads_slots_) grads_.add(kind);
       out_->home.push_back(groups_[g].resident ? params_.reserve() : nowhere);
       groups_[g].params_slot = out_->home[g];
       if (!groups_[g].resident && kinds_[kind].params++ < params_slots_) params_.add(kind);
