@@ -51,7 +51,16 @@ makefile() {
       SOURCES="$consumers/cuda/"
 }
 
-names=(installed subdirectory fetched plain)
+# On a machine where nothing is found that zero can do without.
+bare() {
+  cmake -S "$top" -B "$work/bare" -DZERO_BUILD_{TESTS,BENCHMARKS}=OFF \
+    -DCMAKE_IGNORE_PATH="/usr/include;/usr/local/include" \
+    -DCMAKE_DISABLE_FIND_PACKAGE_{CUDAToolkit,MPI}=ON &&
+    cmake --build "$work/bare" --target zero-info &&
+    ln -s tools/zero-info "$work/bare/consumer"
+}
+
+names=(installed subdirectory fetched plain bare)
 command -v pkg-config >/dev/null && names+=(pkg_config)
 [ -n "$nvcc" ] && command -v make >/dev/null && names+=(makefile)
 declare_cases ${#names[@]}
