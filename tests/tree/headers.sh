@@ -27,19 +27,20 @@ export -f check
 # library, that must do. nvcc, which takes long to start, reads each .cuh alone and all .hpp in one.
 headers=$(cd "$include" && find zero -name '*.hpp' | sort)
 case $compile in *nvcc*|*clang*) headers=$(grep -v /detail/ <<<"$headers") ;; esac
-headers=$(bash "$here/present.sh" "$compile" <<<"$headers")
+headers=$(bash "$here/present.sh" "$include" "$compile" <<<"$headers")
 
 if [[ $compile == *nvcc* ]]; then
   sed 's/.*/#include <&>/' <<<"$headers" >"$work/every_header.hpp"
   headers=$(cd "$include" && find zero -name '*.cuh' | grep -v /detail/ | sort)
-  headers=$(bash "$here/present.sh" "$compile" <<<"$headers")$'\n'every_header.hpp
+  headers=$(bash "$here/present.sh" "$include" "$compile" <<<"$headers")$'\n'every_header.hpp
   compile+=" -I$work"
 else
   # Half of the time goes into reading the same again. A header that itself includes all that a hub
   # includes sees no more if that is precompiled. The later hubs are the larger ones.
   hubs=(zero/{schedule/model_shape,layout/tensor,device/cuda/stream,device/host_stream}.hpp
     zero/{checkpoint/detail/rank_file,module/parameter_table,module/detail/engine_parts}.hpp)
-  hubs=($(cd "$include" && ls -U "${hubs[@]}" 2>/dev/null))
+  hubs=($(cd "$include" && ls -U "${hubs[@]}" 2>/dev/null |
+    bash "$here/present.sh" "$include" "$compile" 2>/dev/null))
   precompile() {
     echo "#include <$1>" >"$work/${1//\//_}"
     ${compile/-fsyntax-only/} -x c++-header "$work/${1//\//_}" -o "$work/${1//\//_}.gch"

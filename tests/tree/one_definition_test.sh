@@ -13,7 +13,7 @@ declare_cases 2
 
 options="-std=c++20 -I$include $* -pthread"
 (cd "$include" && find zero -name '*.hpp' | sort) |
-  bash "$(dirname "$0")/present.sh" "$compiler $options" | sed 's/.*/#include <&>/' >"$work/all.hpp"
+  bash "$(dirname "$0")/present.sh" "$include" "$compiler $options" | sed 's/.*/#include <&>/' >"$work/all.hpp"
 # A file and the same once more, its function renamed: what is not inline collides all the same.
 printf '#include "all.hpp"\nextern "C" int one() { return 0; }\n' >"$work/one.cpp"
 printf 'extern "C" int one(), other();\nint main() { return one() + other(); }\n' >"$work/main.cpp"
