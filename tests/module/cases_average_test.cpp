@@ -147,4 +147,33 @@ BOOST_AUTO_TEST_CASE(freezing_one_tensor_and_thawing_it_moves_the_averages_of_th
   });
 }
 
+// Averages of another type than the weights cannot be exchanged with them: nothing is, and training
+// goes on.
+BOOST_AUTO_TEST_CASE(an_exchange_that_is_refused_changes_nothing_and_training_goes_on) {
+  const Model model = model_of({"unit", 2, sizes({5})});
+  const Plan plan{.gradient = [](const Place&) { return -1.0F; }};
+  const auto body = [&](auto& module) {
+    std::vector<std::string> said;
+    (void)train(module, zero::UserCode::on_caller, plan);
+    said.push_back(error_of([&] { module.exchange_average(); }));
+    BOOST_TEST(all_are(weights_of(module), 1));
+    said.push_back(error_of([&] {
+      BOOST_TEST(all_are(train(module, zero::UserCode::on_caller, plan, false).weights, 2));
+    }));
+    return said;
+  };
+  const auto check = [](const auto& ranks) {
+    for (const auto& said : ranks) {
+      BOOST_TEST(says(said[0], {"ContractError: ", "'unit.0.a'", "in fp32"}), said[0]);
+      BOOST_TEST(said[1] == "");
+    }
+  };
+  for_each_stage(4, [&](const NamedStage& stage) {
+    const Setup setup = Setup{}.on(4, stage.replicas);
+    check(on_ranks(stage, setup, model, halves, body, {.moments = zero::DataType::bf16}));
+    check(on_ranks<zero::bf16>(stage, setup, model, halves, body,
+                               {.compute = zero::DataType::bf16, .master = false}));
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
