@@ -147,7 +147,7 @@ class ModuleState {
       set_counter(state.tensors[t].name, state.tensors[t].counter);
     }
     set_step(state.step);
-    if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
+    if (const auto kept = detail::loss_scale_of(state.scalars)) set_loss_scale(*kept);
     kept().round_weights();
     to_be_compared_ = true;
   }
