@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 #include <zero/checkpoint.hpp>
 
@@ -213,6 +215,66 @@ BOOST_AUTO_TEST_CASE(weights_alone_leave_state_and_counts) {
     BOOST_TEST(harness::all_are(kept.second, 0));
     BOOST_TEST(kept.counts == std::vector<std::int64_t>(kept.counts.size(), 0));
     BOOST_TEST((kept.scale == loss_scale.begin() && kept.scale != saved.scale));
+  }
+}
+
+// What was frozen when it was saved brings no state: the updates of that which is here still count.
+BOOST_AUTO_TEST_CASE(a_counter_goes_with_the_state_that_it_counts) {
+  MemoryFiles disk;
+  using Counts = std::array<std::int64_t, 3>;
+  const auto counts = [](auto& module) {
+    return Counts{module.counter("embed.a"), module.counter("head.a"), module.counter("block.0.b")};
+  };
+  const auto saved = in_stage(3, 2, [&](Trained<float>& module) {
+    module.set_frozen("embed.a", true);
+    harness::train(module, zero::UserCode::on_caller, plan_of(5));
+    zero::save(module, "runs", {.files = &disk});
+    return counts(module);
+  });
+  BOOST_TEST((saved[0] == Counts{0, 5, 0}));
+  const auto loaded = in_stage(1, 3, [&](Trained<float>& module) {
+    harness::train(module, zero::UserCode::on_caller, plan_of(2));
+    (void)zero::load(module, "runs", {.relaxed = true, .files = &disk});
+    return counts(module);
+  });
+  for (const Counts& rank : loaded) BOOST_TEST((rank == Counts{2, 5, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_scale_below_the_floor_is_refused_before_anything_changes) {
+  MemoryFiles disk;
+  train_and_save<float>(disk, 3, 2);
+  Setup setup = Setup{}.on(2);
+  setup.options.loss_scale = {.initial = 64, .floor = 32};
+  using Seen = std::pair<std::string, std::array<Kept, 2>>;
+  for (const auto& [error, kept] : harness::on_ranks(
+           harness::named<zero::Zero3>("3"), setup, odd_model(), adam(),
+           [&](Trained<float>& module) {
+             harness::train(module, zero::UserCode::on_caller, plan_of(1));
+             Seen seen{{}, {kept_of(module)}};
+             seen.first =
+                 harness::error_of([&] { (void)zero::load(module, "runs", {.files = &disk}); });
+             seen.second[1] = kept_of(module);
+             return seen;
+           })) {
+    BOOST_TEST(harness::says(error, {"zero::load", "from the floor 32"}), error);
+    BOOST_TEST(same_bits(kept[0], kept[1]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_load_in_different_ways_get_an_error_and_nothing_changes) {
+  MemoryFiles disk;
+  train_and_save<float>(disk, 3, 2);
+  using Seen = std::pair<std::string, std::vector<float>>;
+  for (const auto& [error, weights] : in_stage(3, 2, [&](Trained<float>& module) {
+         const bool first = module.mesh().world.rank() == 0;
+         Seen seen;
+         seen.first = harness::error_of(
+             [&] { (void)zero::load(module, "runs", {.weights_only = first, .files = &disk}); });
+         seen.second = harness::weights_of(module);
+         return seen;
+       })) {
+    BOOST_TEST(harness::says(error, {"zero::load", "different options"}), error);
+    BOOST_TEST(harness::all_are(weights, 0));
   }
 }
 

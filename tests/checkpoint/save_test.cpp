@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_saved_is_refused) {
     const std::string error = held::error_of([&] { held::save(2, 1, 1, "runs", options); });
     BOOST_TEST(held::says(error, {"CheckpointError", word}), error);
   };
-  for (const char* name : {"latest", "..", ".hidden", "a/b"}) {
+  for (const char* name : {"latest", "..", ".hidden", "a/b", "\xFF"}) {
     refused({.name = name, .files = &disk}, "cannot name a checkpoint");
   }
   refused({.chunk_bytes = 0, .files = &disk}, "chunk_bytes");

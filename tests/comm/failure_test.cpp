@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -308,6 +310,14 @@ BOOST_AUTO_TEST_CASE(nothing_ends_the_process_when_it_is_aborted_destroyed_or_mo
   auto all = Comm::make(2);
   Comm moved = std::move(all[0]);
   all[0].abort("moved from: nothing happens");
+  for (const std::function<void()>& use : std::initializer_list<std::function<void()>>{
+           [&] { (void)all[0].rank(); }, [&] { (void)all[0].size(); }, [&] { (void)all[0].sent(); },
+           [&] { all[0].barrier(); }, [&] { (void)all[0].split(0, 0); },
+           [&] { (void)zero::mesh(all[0]); }}) {
+    BOOST_CHECK_EXCEPTION(use(), zero::ContractError, [](const zero::ContractError& error) {
+      return contains(error.what(), "moved from");
+    });
+  }
   try {
     const Comm dies_while_an_exception_is_in_flight = moved;
     moved.abort("once");

@@ -147,4 +147,38 @@ BOOST_AUTO_TEST_CASE(freezing_one_tensor_and_thawing_it_moves_the_averages_of_th
   });
 }
 
+// Averages of another type than the weights cannot be exchanged with them: nothing is, and training
+// goes on.
+BOOST_AUTO_TEST_CASE(an_exchange_that_is_refused_changes_nothing_and_training_goes_on) {
+  const Model model = model_of({"unit", 2, sizes({5})});
+  const Plan plan{.gradient = [](const Place&) { return -1.0F; }};
+  struct Refused {
+    std::string exchange, step;
+    std::vector<float> weights, after;
+  };
+  const auto body = [&](auto& module) {
+    Refused seen;
+    (void)train(module, zero::UserCode::on_caller, plan);
+    seen.exchange = error_of([&] { module.exchange_average(); });
+    seen.weights = weights_of(module);
+    seen.step = error_of(
+        [&] { seen.after = train(module, zero::UserCode::on_caller, plan, false).weights; });
+    return seen;
+  };
+  const auto check = [](const std::vector<Refused>& ranks) {
+    for (const Refused& rank : ranks) {
+      BOOST_TEST(says(rank.exchange, {"ContractError: ", "'unit.0.a'", "in fp32"}), rank.exchange);
+      BOOST_TEST(rank.step == "");
+      BOOST_TEST(all_are(rank.weights, 1));
+      BOOST_TEST(all_are(rank.after, 2));
+    }
+  };
+  for_each_stage(4, [&](const NamedStage& stage) {
+    const Setup setup = Setup{}.on(4, stage.replicas);
+    check(on_ranks(stage, setup, model, halves, body, {.moments = zero::DataType::bf16}));
+    check(on_ranks<zero::bf16>(stage, setup, model, halves, body,
+                               {.compute = zero::DataType::bf16, .master = false}));
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -282,4 +282,18 @@ BOOST_AUTO_TEST_CASE(a_loss_scale_that_makes_no_sense_is_refused) {
   }
 }
 
+// Gradients of zero never overflow: the scale grows as far as it may, and no step is refused.
+BOOST_AUTO_TEST_CASE(a_scale_grows_no_further_than_the_divisor_allows) {
+  Setup setup = Setup{}.on(2);
+  setup.options.loss_scale = {.initial = 0x1p125, .growth_interval = 1};
+  const Plan plan{.steps = 4, .gradient = [](const Place&) { return 0.0F; }};
+  for (const double scale : on_ranks(named<zero::Zero3>("stage 3"), setup,
+                                     model_of({"unit", 1, sizes({5})}), sgd, [&](auto& module) {
+                                       (void)train(module, zero::UserCode::on_caller, plan);
+                                       return module.loss_scale().scale;
+                                     })) {
+    BOOST_TEST(scale == 0x1p126);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -197,6 +197,20 @@ BOOST_AUTO_TEST_CASE(a_fully_frozen_model_runs_and_changes_nothing) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_frozen_tensor_counts_no_update) {
+  const Model model = model_of({"unit", 1, sizes({4, 3}).frozen({1})});
+  for_each_stage(2, [&](const NamedStage& stage) {
+    for (const auto& [trained, frozen] :
+         on_ranks(stage, Setup{}.on(2, stage.replicas), model, sgd, [&](auto& module) {
+           (void)train(module, zero::UserCode::on_caller, {.steps = 3});
+           return std::pair{module.counter("unit.a"), module.counter("unit.b")};
+         })) {
+      BOOST_TEST(trained == 3, stage);
+      BOOST_TEST(frozen == 0, stage);
+    }
+  });
+}
+
 // B56
 BOOST_AUTO_TEST_CASE(frozen_units_are_released_after_backward) {
   const Model model = model_of({"frozen", 2, sizes({4}).frozen({0, 1, 2, 3})},

@@ -277,6 +277,24 @@ BOOST_AUTO_TEST_CASE(too_many_streams_of_the_users_are_refused_and_the_step_goes
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_stream_of_the_users_that_is_null_is_refused_and_the_step_goes_on) {
+  const Model model = model_of({"unit", 1, sizes({3})});
+  using Seen = std::pair<std::string, bool>;
+  for (const auto& [text, applied] :
+       on_ranks<zero::Zero3>(Setup{}.on(2), model, sgd, [](auto& module) {
+         zero::HostStream* const none = nullptr;
+         Seen seen;
+         auto step = module.begin_step();
+         for (auto unit : step.forward()) seen.first = error_of([&] { unit.also_on(none); });
+         for (auto unit : step.backward()) (void)unit;
+         seen.second = step.finish().applied;
+         return seen;
+       })) {
+    BOOST_TEST(says(text, {"ContractError: zero: also_on", "null"}), text);
+    BOOST_TEST(applied);
+  }
+}
+
 // B86
 BOOST_AUTO_TEST_CASE(a_view_that_outlives_its_scope_shows_poison) {
   const Model model = model_of({"unit", 4, sizes({6})});

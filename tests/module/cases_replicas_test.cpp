@@ -256,4 +256,24 @@ BOOST_AUTO_TEST_CASE(the_comparison_costs_nothing_after_the_first_step) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_root_that_is_no_rank_is_refused_in_every_stage_and_changes_nothing) {
+  using Refused = std::pair<std::array<std::string, 2>, std::vector<float>>;
+  for_each_stage(4, [&](const NamedStage& stage) {
+    for (const auto& [texts, weights] :
+         on_ranks(stage, Setup{}.on(4, stage.replicas), some_model(), sgd, [](auto& module) {
+           module.initialize(weight_of);
+           Refused seen;
+           seen.first[0] = error_of([&] { module.broadcast_weights(4); });
+           seen.first[1] = error_of([&] { module.initialize([](auto&&...) { return 0.0F; }, 4); });
+           seen.second = weights_of(module);
+           return seen;
+         })) {
+      for (const std::string& text : texts) {
+        BOOST_TEST(says(text, {"ContractError: ", "rank 4", "there are 4"}), text);
+      }
+      BOOST_TEST(same_bits(weights, expected_weights(0)), stage);
+    }
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,7 @@
 // Copyright The zero authors
 // Every wrong use is refused with one sentence that says what to do, and the module goes on.
 #include <boost/test/unit_test.hpp>
+#include <limits>
 
 #include "harness.hpp"
 
@@ -54,6 +55,15 @@ BOOST_AUTO_TEST_CASE(a_wrong_use_is_one_sentence_that_says_what_to_do) {
         });
         expect("got -1", [&] {
           module.set_counter("unit.0.a", -1);
+          return 0;
+        });
+        constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+        expect("to 2^62", [&] {
+          module.set_step(most);
+          return 0;
+        });
+        expect("to 2^62", [&] {
+          module.set_counter("unit.0.a", most);
           return 0;
         });
         {

@@ -356,6 +356,8 @@ BOOST_AUTO_TEST_CASE(a_program_that_cannot_run_is_refused_and_the_module_goes_on
       {program_of({{Op::forward, 7, 0}}), "the model has no such unit"},
       {program_of({{Op::forward, 0, 1}}), "has no such micro-step"},
       {program_of({{Op::gather, 0, 0}}), "consists of forward and backward"},
+      {program_of({{Op{200}, 0, 0}}), "consists of forward and backward"},
+      {program_of({}), "has no computes"},
       {program_of({{Op::backward, 0, 0}}), "its forward does not come before it"},
       {program_of({{Op::forward, 0, 0}, {Op::backward, 0, 0}, {Op::backward, 0, 0}}),
        "it has come already"},

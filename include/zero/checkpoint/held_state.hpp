@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ struct HeldState {
   std::vector<HeldTensor> tensors{};        // in the same order on all ranks
   std::int64_t step = 0;                    // training steps that were applied
   std::map<std::string, double> scalars{};  // numbers that are the same on all ranks
+  /// Throws for scalars that restore() would refuse; a load asks it before anything changes.
+  std::function<void(const std::map<std::string, double>&)> check_scalars{};
 };
 
 /// What zero::save and zero::load need of a module.

@@ -132,9 +132,15 @@ class Matcher {
     for (const auto& [name, value] : state.scalars) {
       if (!manifest_.scalars.contains(name)) report.missing.push_back(name);
     }
+    std::map<std::string, double> all = state.scalars;
     for (const auto& [name, value] : manifest_.scalars) {
-      if (!state.scalars.contains(name)) report.unexpected.push_back(name);
+      if (state.scalars.contains(name)) {
+        all[name] = value;
+      } else {
+        report.unexpected.push_back(name);
+      }
     }
+    if (state.check_scalars) state.check_scalars(all);
   }
 
   const Manifest& manifest_;
@@ -142,21 +148,51 @@ class Matcher {
   const LoadOptions& options_;
 };
 
-/// Takes counters, step and scalars from a manifest.
+/// The tensors with optimizer state, which may be a tensor of its own.
+template <class Tensor>
+std::set<std::string_view> names_with_state(const std::vector<Tensor>& tensors) {
+  std::set<std::string_view> names;
+  for (const Tensor& tensor : tensors) {
+    const std::string_view name = tensor.name;
+    const bool has = std::any_of(tensor.parts.begin(), tensor.parts.end(),
+                                 [](const auto& part) { return part.name != "weight"; });
+    if (has) names.insert(name.substr(0, name.rfind("/state.")));
+  }
+  return names;
+}
+/// Takes counters, step and scalars from a manifest. A counter goes with the optimizer state that
+/// it counts the updates of: it stays where there is such state here, but none in the checkpoint.
 inline void take_counts(const Manifest& manifest, HeldState& state) {
+  const std::set<std::string_view> here = names_with_state(state.tensors),
+                                   there = names_with_state(manifest.tensors);
   std::map<std::string_view, std::int64_t> counters;
   for (const Manifest::Tensor& tensor : manifest.tensors) {
     counters.emplace(tensor.name, tensor.counter);
   }
   for (HeldTensor& tensor : state.tensors) {
     const auto found = counters.find(tensor.name);
-    if (found != counters.end()) tensor.counter = found->second;
+    const bool lacks = here.contains(tensor.name) && !there.contains(tensor.name);
+    if (found != counters.end() && !lacks) tensor.counter = found->second;
   }
   for (auto& [name, value] : state.scalars) {
     const auto found = manifest.scalars.find(name);
     if (found != manifest.scalars.end()) value = found->second;
   }
   state.step = manifest.step;
+}
+
+/// Ranks must load in the same way. A collective.
+template <Communicator Comm>
+void compare_options(const LoadOptions& options, const Comm& world) {
+  const std::uint64_t mine = (options.weights_only ? 1U : 0U) + (options.relaxed ? 2U : 0U) +
+                             (options.narrowing ? 4U : 0U);
+  std::vector<std::uint64_t> all(world.size());
+  world.all_gather(&mine, all.data(), 1, Label{"compare options", {}, no_position});
+  if (std::count(all.begin(), all.end(), mine) == static_cast<std::ptrdiff_t>(all.size())) return;
+  throw CheckpointError(
+      "zero::load: the ranks have different options; nothing was loaded. Pass the same on all "
+      "ranks (this is rank " +
+      std::to_string(world.rank()) + ")");
 }
 
 }  // namespace detail
@@ -174,6 +210,7 @@ template <Communicator Comm>
 LoadReport load(HeldState& state, const Comm& world, const std::string& path,
                 const LoadOptions& options = {}) {
   Files& files = options.files == nullptr ? disk_files() : *options.files;
+  detail::compare_options(options, world);
   LoadReport report;
   std::string text;
   detail::together(world, "zero::load", [&] {

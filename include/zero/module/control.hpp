@@ -250,6 +250,7 @@ class Control {
  private:
   static constexpr std::uint32_t trace_limit = 1U
                                                << 20;  // squares summed over 8192 ranks are exact
+  static constexpr std::int64_t largest_count = std::int64_t{1} << 62U;  // no run gets beyond 2^63
   static constexpr double smallest = std::numeric_limits<float>::min();
   static constexpr double largest = ControlView::largest;
 
@@ -258,8 +259,8 @@ class Control {
   const ControlDecision& decision() const { return record().decision; }
 
   static std::int64_t counted(const char* call, std::int64_t count) {
-    if (count >= 0) return count;
-    throw ContractError(std::string("zero: ") + call + ": expected a count from 0, got " +
+    if (count >= 0 && count <= largest_count) return count;
+    throw ContractError(std::string("zero: ") + call + ": expected a count from 0 to 2^62, got " +
                         std::to_string(count));
   }
 

@@ -208,7 +208,7 @@ struct ControlView {
     made.applied = finite && made.agreed;
     const LossScale& scaling = record->scaling;
     if (made.applied) {
-      record->scale = scaling.after_good_step(record->scale);
+      record->scale = scaling.after_good_step(record->scale, made.divisor / made.scale);
       ++record->step;
     } else if (made.agreed && head.failed == 0) {
       made.at_floor = scaling.at_floor(record->scale);

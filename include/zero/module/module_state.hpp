@@ -45,6 +45,7 @@ class ModuleState {
   template <class F>
   void initialize(F value, std::size_t root) {
     settle_to_change("initialize");
+    require_rank("initialize", root);
     to_be_compared_ = true;
     kept().initialize(value, root);
   }
@@ -52,6 +53,7 @@ class ModuleState {
   /// shards those of its replica. What only one rank of a replica holds stays.
   void broadcast_weights(std::size_t root = 0) {
     settle_to_change("broadcast_weights");
+    require_rank("broadcast_weights", root);
     kept().broadcast(root);
     to_be_compared_ = true;
   }
@@ -90,6 +92,7 @@ class ModuleState {
   /// read_weights gives it. The next call gives the weights back, bit for bit; no step begins
   /// before. A tensor that was never updated has no average and stays.
   ///
+  /// Errors:  ContractError if averages have another type than the weights; nothing is exchanged.
   /// Moves:   where ranks hold whole weights of a sharded optimizer, each shard to all ranks.
   void exchange_average() {
     constexpr bool averages = requires { OptimizerType::average; };
@@ -98,6 +101,7 @@ class ModuleState {
                   "module zero::Ema<...>{.optimizer = ..., .decay = ...}.");
     if constexpr (averages) {
       settle("exchange_average");
+      kept().require_exchangeable();
       engine_->note_exchange();
       const Control& control = engine_->control();
       kept().exchange(OptimizerType::average,
@@ -143,7 +147,7 @@ class ModuleState {
       set_counter(state.tensors[t].name, state.tensors[t].counter);
     }
     set_step(state.step);
-    if (const auto kept = detail::loss_scale_of(state)) set_loss_scale(*kept);
+    if (const auto kept = detail::loss_scale_of(state.scalars)) set_loss_scale(*kept);
     kept().round_weights();
     to_be_compared_ = true;
   }
@@ -194,6 +198,14 @@ class ModuleState {
   void settle_to_change(const char* call) {
     engine_->require_live(call);
     settle(call);
+  }
+  /// The root must be one of the ranks.
+  void require_rank(const char* call, std::size_t root) const {
+    const std::size_t ranks = mesh().world.size();
+    if (root < ranks) return;
+    throw ContractError(std::string("zero: ") + call + ": the root is rank " +
+                        std::to_string(root) + ", but there are " + std::to_string(ranks) +
+                        "; pass a rank below that");
   }
   /// The number of the tensor of that name.
   std::size_t index(std::string_view name) const {

@@ -44,11 +44,13 @@ struct LossScale {
   ZERO_HOST_DEVICE constexpr bool is_fixed() const { return growth == 1 && backoff == 1; }
   /// The state before the first step.
   constexpr LossScaleState begin() const { return {.scale = initial}; }
-  /// The state after a step that was applied.
-  ZERO_HOST_DEVICE constexpr LossScaleState after_good_step(LossScaleState state) const {
+  /// The state after a step that was applied, whose sum was divided by `divisor` besides the scale.
+  /// The scale does not grow so far that the two together are no float any more.
+  ZERO_HOST_DEVICE constexpr LossScaleState after_good_step(LossScaleState state,
+                                                            double divisor = 1) const {
     if (is_fixed() || ++state.good_steps < growth_interval) return state;
     const double grown = state.scale * growth;
-    return {.scale = grown <= largest ? grown : state.scale};
+    return {.scale = grown <= largest && grown * divisor <= largest ? grown : state.scale};
   }
   /// Whether one more overflow is an error.
   ZERO_HOST_DEVICE constexpr bool at_floor(const LossScaleState& state) const {

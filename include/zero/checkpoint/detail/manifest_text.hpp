@@ -177,7 +177,8 @@ class ManifestReader {
     json_.fail("it has version " + std::to_string(got) + " of the format, and this library reads " +
                std::to_string(Manifest::version) + " only");
   }
-  std::int64_t count() { return static_cast<std::int64_t>(json_.number(INT64_MAX)); }
+  /// To which a run can still add.
+  std::int64_t count() { return static_cast<std::int64_t>(json_.number(std::uint64_t{1} << 62U)); }
   double scalar() {
     const std::string text = json_.string();
     double value = 0;

@@ -34,10 +34,13 @@ class Store {
   }
   /// Errors:  ContractError for what cannot be the name of a checkpoint.
   static void check_name(const std::string& name) {
-    if (is_base_name(name) && name.size() <= 200 && name[0] != '.' && name != latest) return;
+    if (is_base_name(name) && name.size() <= 200 && name[0] != '.' && name != latest &&
+        is_utf8(name)) {
+      return;
+    }
     throw ContractError("zero::save: " + in_quotes(name) +
-                        " cannot name a checkpoint; use up to 200 characters without a slash, not "
-                        "a dot in front, and not 'latest'");
+                        " cannot name a checkpoint; use up to 200 characters of UTF-8 without a "
+                        "slash, not a dot in front, and not 'latest'");
   }
   std::string in(std::string_view name) const { return path_ + '/' + std::string(name); }
   /// Where the files of checkpoint `name` are written.

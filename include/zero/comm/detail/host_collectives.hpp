@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <zero/base/error.hpp>
 #include <zero/comm/collective.hpp>
 #include <zero/comm/detail/caller.hpp>
 #include <zero/device/host_stream.hpp>
@@ -24,9 +25,9 @@ namespace zero::detail {
 template <class Task>
 class HostCollectives {
  public:
-  std::size_t rank() const { return member_->rank(); }
-  std::size_t size() const { return member_->size(); }
-  Traffic sent() const { return member_->sent(); }
+  std::size_t rank() const { return member()->rank(); }
+  std::size_t size() const { return member()->size(); }
+  Traffic sent() const { return member()->sent(); }
 
   /// Makes every present and later collective of this communicator fail, on all ranks, and those
   /// of the communicators that it was split from or into.
@@ -90,12 +91,17 @@ class HostCollectives {
 
   explicit HostCollectives(std::shared_ptr<Member> member) : member_(std::move(member)) {}
 
-  const std::shared_ptr<Member>& member() const { return member_; }
-  void run(const Call& call) const { Task(member_, call).wait(); }
+  /// Errors:  ContractError if this object was moved from.
+  const std::shared_ptr<Member>& member() const {
+    if (member_ != nullptr) return member_;
+    throw ContractError(
+        "zero: a communicator was used that was moved from; use the one that it was moved into");
+  }
+  void run(const Call& call) const { Task(member(), call).wait(); }
 
  private:
   void enqueue(HostStream& stream, const Call& call) const {
-    stream.enqueue(name_of(call.collective), Task(member_, call));
+    stream.enqueue(name_of(call.collective), Task(member(), call));
   }
 
   Caller caller() const { return {rank(), size()}; }

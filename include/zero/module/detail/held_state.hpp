@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -140,6 +141,17 @@ void list_whole_state(HeldState& state, const ParameterTable& parameters, const 
   }
 }
 
+/// The loss scale among scalars of a checkpoint, if it is one that moves.
+inline std::optional<LossScaleState> loss_scale_of(const std::map<std::string, double>& scalars) {
+  if (!scalars.contains("loss_scale")) return {};
+  const auto count = [&](const char* name) {  // what is no count becomes -1, which is refused
+    const double number = scalars.at(name);
+    return number >= 0 && number < 0x1p62 ? static_cast<std::int64_t>(number) : std::int64_t{-1};
+  };
+  return LossScaleState{scalars.at("loss_scale"), count("loss_scale.good_steps"),
+                        count("loss_scale.overflows")};
+}
+
 /// Weights (masters where there are any), optimizer state, counters and step of this rank, of which
 /// group_of(g) says where they lie.
 template <class Optimizer, class Comm, class GroupOf>
@@ -202,16 +214,10 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh, G
   state.scalars = {{"loss_scale", scale.scale},
                    {"loss_scale.good_steps", static_cast<double>(scale.good_steps)},
                    {"loss_scale.overflows", static_cast<double>(scale.overflows)}};
-  return state;
-}
-/// The loss scale among what was listed, if it is one that moves.
-inline std::optional<LossScaleState> loss_scale_of(const HeldState& state) {
-  if (!state.scalars.contains("loss_scale")) return {};
-  const auto count = [&](const char* name) {
-    return static_cast<std::int64_t>(state.scalars.at(name));
+  state.check_scalars = [scaling = control.scaling()](const auto& scalars) {
+    if (const auto kept = loss_scale_of(scalars)) scaling.check(*kept);
   };
-  return LossScaleState{state.scalars.at("loss_scale"), count("loss_scale.good_steps"),
-                        count("loss_scale.overflows")};
+  return state;
 }
 
 }  // namespace zero::detail

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <zero/base/array.hpp>
+#include <zero/base/error.hpp>
 #include <zero/device/host_stream.hpp>
 #include <zero/module/options.hpp>
 #include <zero/schedule/schedule.hpp>
@@ -51,7 +52,13 @@ class HostStreams {
   }
   using Other = HostStream*;  // a stream of the user's
   /// Work that comes to `other` begins after what was enqueued for the compute stream so far.
+  ///
+  /// Errors:  ContractError if it is null.
   void fork(Other other) {
+    if (other == nullptr) {
+      throw ContractError(
+          "zero: also_on was called with a null pointer; pass the address of a HostStream");
+    }
     (*this)[StreamId::compute].record(beside_);
     other->wait(beside_);
   }

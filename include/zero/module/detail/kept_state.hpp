@@ -93,8 +93,20 @@ class KeptState : private KeptPlaces<Comm, Streams> {
       }
     }
   }
-  /// Swaps the weights with number k of the state, in all tensors that have(their index), and
-  /// refreshes what ranks hold whole. A collective.
+  /// Errors:  ContractError if somewhere the optimizer state has another type than the weights.
+  void require_exchangeable() const {
+    for (const TensorInfo& tensor : parameters_.tensors()) {
+      const Precision& types = parameters_.groups()[tensor.group].types;
+      const DataType weights =
+          types.has_master() ? DataType::fp32 : at_rest_.group(tensor.group).params.type;
+      if (tensor.frozen || weights == types.moments) continue;
+      throw ContractError("zero: the average of '" + tensor.name +
+                          "' is kept in another type than its weights, so that exchanging them "
+                          "would round; keep moments, and weights or masters, in fp32");
+    }
+  }
+  /// Swaps the weights, which are exchangeable, with number k of the state in all tensors that
+  /// have(their index), and refreshes what ranks hold whole. A collective.
   template <class F>
   void exchange(std::size_t k, F have) {
     for (std::size_t t = 0; t < parameters_.tensors().size(); ++t) {
@@ -192,19 +204,13 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   void exchange(const TensorInfo& tensor, std::size_t k) {
     const Array &weights = at_rest_.kept(tensor.group, true).master,
                 &other = state(tensor, k, true);
-    if (weights.type != other.type) {
-      throw ContractError("zero: the average of '" + tensor.name +
-                          "' is kept in another type than its weights, so that exchanging them "
-                          "would round; keep moments in fp32");
-    }
-    const bool refreshes = parameters_.groups()[tensor.group].types.has_master();
     for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
       const Array from = weights.part(at, piece.count), to = other.part(at, piece.count);
       streams_.change(from, to, [](const Array& a, const Array& b) {
         std::swap_ranges(a.data, a.data + a.bytes(), b.data);
       });
     });
-    if (!refreshes) return;
+    if (!parameters_.groups()[tensor.group].types.has_master()) return;
     for_each_piece(tensor, state_held(), [&](const Piece& piece, std::size_t at) {
       this->refresh(tensor.group, at, piece.count);
     });

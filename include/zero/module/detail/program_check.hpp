@@ -15,7 +15,10 @@ namespace zero::detail {
 
 /// "backward of unit 'block.3' in micro-step 1"
 inline std::string text_of(const ParameterTable& parameters, const Compute& compute) {
-  std::string text = compute.op == Op::none ? "nothing" : info(compute.op).name;
+  const auto op = static_cast<std::size_t>(compute.op);  // of the caller's, or of another rank
+  std::string text = op == 0         ? "nothing"
+                     : op < op_count ? info(compute.op).name
+                                     : "operation " + std::to_string(op);
   text += " of unit ";
   if (compute.unit < parameters.units().size()) {
     text.append("'").append(parameters.units()[compute.unit].name).append("'");
@@ -69,6 +72,10 @@ class ProgramCheck {
       kept = Kept::used;
     }
     if (micro_steps == micro_steps_) return;
+    if (micro_steps == 0) {
+      throw ContractError(std::string("zero: ") + call +
+                          ": the program has no computes; list those of at least one unit");
+    }
     throw ContractError(std::string("zero: ") + call + ": the program has " +
                         std::to_string(micro_steps_) + " micro-steps, but the computes of only " +
                         std::to_string(micro_steps) + "; set Program::micro_steps to that");

@@ -62,7 +62,8 @@ class Progress {
     Ran& ran = ran_[planned_.check.key(compute)];
     if (compute.op == Op::backward) {
       for_each_tensor(compute.unit, [&](std::size_t tensor) {
-        if (!std::exchange(excluded_[tensor], false) && !skipped) control_.has_gradient(tensor);
+        const bool none = std::exchange(excluded_[tensor], false) || skipped;
+        if (!none && !parameters_.tensors()[tensor].frozen) control_.has_gradient(tensor);
       });
       const bool differs = skipped == (ran == Ran::forward);
       if (differs && wrong_ == nullptr && trains(compute.unit)) wrong_ = &compute;
