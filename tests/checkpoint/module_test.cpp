@@ -256,7 +256,9 @@ BOOST_AUTO_TEST_CASE(a_loss_scale_below_the_floor_is_refused_before_anything_cha
              seen.second[1] = kept_of(module);
              return seen;
            })) {
-    BOOST_TEST(harness::says(error, {"zero::load", "from the floor 32"}), error);
+    BOOST_TEST(
+        harness::says(error, {"zero::load", "'loss_scale' is 8", "but here it is at least 32"}),
+        error);
     BOOST_TEST(same_bits(kept[0], kept[1]));
   }
 }

@@ -7,10 +7,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 #include <zero/base/element.hpp>
 #include <zero/layout/tensor.hpp>
@@ -55,8 +55,9 @@ struct HeldState {
   std::vector<HeldTensor> tensors{};        // in the same order on all ranks
   std::int64_t step = 0;                    // training steps that were applied
   std::map<std::string, double> scalars{};  // numbers that are the same on all ranks
-  /// Throws for scalars that restore() would refuse; a load asks it before anything changes.
-  std::function<void(const std::map<std::string, double>&)> check_scalars{};
+  /// The least and the most that a scalar may be here; a load refuses others before anything
+  /// changes.
+  std::map<std::string, std::pair<double, double>> limits{};
 };
 
 /// What zero::save and zero::load need of a module.

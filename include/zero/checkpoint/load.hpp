@@ -132,15 +132,17 @@ class Matcher {
     for (const auto& [name, value] : state.scalars) {
       if (!manifest_.scalars.contains(name)) report.missing.push_back(name);
     }
-    std::map<std::string, double> all = state.scalars;
     for (const auto& [name, value] : manifest_.scalars) {
-      if (state.scalars.contains(name)) {
-        all[name] = value;
-      } else {
-        report.unexpected.push_back(name);
-      }
+      if (!state.scalars.contains(name)) report.unexpected.push_back(name);
+      const auto limits = state.limits.find(name);
+      if (limits == state.limits.end()) continue;
+      const auto& [least, most] = limits->second;
+      if (value >= least && value <= most) continue;
+      throw CheckpointError(
+          where_ + in_quotes(name) + " is " + std::to_string(value) + ", but here it is " +
+          (value > most ? "at most " + std::to_string(most) : "at least " + std::to_string(least)) +
+          "; load it into a module with other ModuleOptions::loss_scale");
     }
-    if (state.check_scalars) state.check_scalars(all);
   }
 
   const Manifest& manifest_;

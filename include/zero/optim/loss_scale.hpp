@@ -93,9 +93,12 @@ struct LossScale {
                         " good steps and " + std::to_string(state.overflows) + " overflows");
   }
 
+  /// The least that a scale may be here.
+  constexpr double least() const { return floor > smallest ? floor : smallest; }
+  static constexpr double largest = std::numeric_limits<float>::max();  // that a scale may be
+
  private:
   static constexpr double smallest = std::numeric_limits<float>::min();
-  static constexpr double largest = std::numeric_limits<float>::max();
 };
 
 }  // namespace zero

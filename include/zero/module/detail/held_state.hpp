@@ -214,9 +214,10 @@ HeldState list_state(const ParameterTable& parameters, const Mesh<Comm>& mesh, G
   state.scalars = {{"loss_scale", scale.scale},
                    {"loss_scale.good_steps", static_cast<double>(scale.good_steps)},
                    {"loss_scale.overflows", static_cast<double>(scale.overflows)}};
-  state.check_scalars = [scaling = control.scaling()](const auto& scalars) {
-    if (const auto kept = loss_scale_of(scalars)) scaling.check(*kept);
-  };
+  constexpr std::pair<double, double> counts{0, 0x1p62};
+  state.limits = {{"loss_scale", {control.scaling().least(), LossScale::largest}},
+                  {"loss_scale.good_steps", counts},
+                  {"loss_scale.overflows", counts}};
   return state;
 }
 
