@@ -37,9 +37,11 @@ function(zero_test name)
   add_test(NAME ${name} COMMAND bash ${test_COMMAND})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${test_SECONDS} PROCESSORS ${test_CORES})
   # What takes longest begins first, so that nothing waits for it alone at the end.
-  set(longest cuda_module cuda_races_race cuda_one_device_module checkpoint_crash schedule_threads
-              schedule_mutation schedule_simulate module_cases_wires module_equivalence_grid
-              tree_headers tree_consumers)
+  set(longest cuda_module cuda_races_race cuda_one_device_module cuda_module_failure
+              checkpoint_crash checkpoint_damage checkpoint_module checkpoint_offload
+              checkpoint_random_resume schedule_threads schedule_mutation schedule_simulate
+              module_cases_wires module_equivalence module_equivalence_grid
+              module_equivalence_options module_random_training tree_headers tree_consumers)
   if(name IN_LIST longest)
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()

@@ -20,7 +20,7 @@ using files::MemoryFiles;
 const std::vector<held::Named> tensors{{"a", {3}}, {"b", {2, 5}}};
 
 /// Random losses of what was not made durable that are tried at each point of a save.
-constexpr unsigned losses = share > 1 ? 1 : 6;
+constexpr unsigned losses = share > 1 ? 1 : 4;
 /// Of the calls that may fail, each one or each seventh.
 constexpr unsigned stride = share > 1 ? 7 : 1;
 

@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_SUITE(random_resume_test)
 using namespace random_training;
 
 BOOST_AUTO_TEST_CASE(trainings_that_go_on_elsewhere_leave_what_one_thread_leaves) {
-  const Seeds seeds("ZERO_RANDOM_RESUMES", 100);
+  const Seeds seeds("ZERO_RANDOM_RESUMES", 60);
   for (std::size_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Case c = draw(seed, 2 + seed % 2);
     const Reference reference(c);

@@ -13,7 +13,7 @@ BOOST_AUTO_TEST_SUITE(random_training_test)
 using namespace random_training;
 
 BOOST_AUTO_TEST_CASE(trainings_drawn_at_random_leave_what_one_thread_without_shards_leaves) {
-  const Seeds seeds("ZERO_RANDOM_TRAININGS", 400);
+  const Seeds seeds("ZERO_RANDOM_TRAININGS", 300);
   for (std::size_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Case c = draw(seed);
     const Reference reference(c);

@@ -31,7 +31,8 @@ class CapturedStep {
       : module_(module), version_(module.version_) {
     if (module.to_be_compared_) module.compare_replicas("capture");
     auto& engine = *module.engine_;
-    module.begin_step(options).abandon();  // plans it while the host may still wait for the ranks
+    auto planned = module.begin_step(options);  // while the host may still wait for the ranks
+    planned.abandon();
     engine.begin_capture();
     try {
       auto step = module.begin_step(options);
