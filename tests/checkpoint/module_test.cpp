@@ -280,6 +280,44 @@ BOOST_AUTO_TEST_CASE(ranks_that_load_in_different_ways_get_an_error_and_nothing_
   }
 }
 
+// Whole weights compute in fp32, shards are of the type that is gathered: the file says which bits
+// count, so that each loads the other, and wider ones are refused by both.
+BOOST_AUTO_TEST_CASE(frozen_weights_that_are_gathered_narrower_go_from_stage_to_stage) {
+  const auto in_type = [](zero::DataType gather, const harness::NamedStage& stage, auto f) {
+    return harness::on_ranks(stage, Setup{}.on(2), odd_model(), adam(), f,
+                             zero::Precision{.gather = gather});
+  };
+  const harness::NamedStage whole = harness::named<zero::Zero1>("1"),
+                            shards = harness::named<zero::Zero3>("3");
+  using zero::DataType;
+  for (const auto& [from, to] : {std::pair{whole, shards}, std::pair{shards, whole}}) {
+    for (const DataType type : {DataType::bf16, DataType::fp32}) {
+      MemoryFiles disk;
+      const auto saved = in_type(type, from, [&](auto& module) {
+        harness::train(module, zero::UserCode::on_caller, plan_of(2));
+        zero::save(module, "runs", {.files = &disk});
+        return harness::weights_of(module);
+      });
+      using Seen = std::pair<std::string, std::vector<float>>;
+      for (const auto& [error, weights] : in_type(DataType::bf16, to, [&](auto& module) {
+             Seen seen;
+             seen.first =
+                 harness::error_of([&] { (void)zero::load(module, "runs", {.files = &disk}); });
+             seen.second = harness::weights_of(module);
+             return seen;
+           })) {
+        if (type == DataType::bf16) {
+          BOOST_TEST(error.empty(), error);
+          BOOST_TEST(harness::same_bits(weights, saved[0]));
+        } else {
+          BOOST_TEST(harness::says(error, {"is fp32 in the checkpoint and bf16 here"}), error);
+          BOOST_TEST(harness::all_are(weights, 0));
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_narrower_type_is_refused_unless_asked_for) {
   MemoryFiles disk;
   const Kept saved = train_and_save<float>(disk, 1, 2);  // frozen weights are wide in the file

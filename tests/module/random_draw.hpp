@@ -83,7 +83,11 @@ inline Phase draw_phase(Dice& dice, std::size_t events, bool axis) {
   }
   if (stage >= first_hybrid) setup.replicas = dice.of(divisors);
   if (setup.ranks <= 2 && axis && dice.chance(25)) setup = setup.with_axes({2});
-  setup = setup.in(dice.of(harness::tried_modes()), dice.next() % 1000);
+  // From the seed alone; under the thread sanitizer one with threads beside the ranks'.
+  harness::Mode mode = dice.of(harness::modes());
+  while (share > 1 && mode.streams == zero::StreamMode::inline_run)
+    mode = dice.of(harness::modes());
+  setup = setup.in(mode, dice.next() % 1000);
   setup.options.time_limit = std::chrono::seconds(30);
   setup.options.poison = dice.chance(75);
   setup.options.max_micro_steps = Case::most_micro_steps;

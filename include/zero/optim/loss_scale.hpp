@@ -83,8 +83,8 @@ struct LossScale {
   }
   /// Refuses a state that cannot be, as a ContractError.
   void check(const LossScaleState& state) const {
-    if (state.scale >= smallest && state.scale <= largest && state.scale >= floor &&
-        state.good_steps >= 0 && state.overflows >= 0) {
+    if (state.scale >= least() && state.scale <= largest && state.good_steps >= 0 &&
+        state.overflows >= 0) {
       return;
     }
     throw ContractError("zero: set_loss_scale: expected a positive float from the floor " +
