@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_captured_step_trains_the_bits_of_one_that_is_not) {
 // What an earlier step left of a unit's norm counts no more, captured or not.
 BOOST_AUTO_TEST_CASE(a_unit_that_a_program_leaves_out_has_no_part_in_the_norm) {
   zero::Program program = zero::training(5);
-  std::erase_if(program.computes, [](const zero::Compute& c) { return c.unit == 0; });
+  program.computes.erase_if([](const zero::Compute& c) { return c.unit == 0; });
   for (const bool captured : {false, true}) {
     const StepPlan without{.exact = true, .captured = captured, .program = &program};
     Setup setup{.stage = zero::stage_value<zero::Zero3>,

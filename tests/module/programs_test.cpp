@@ -18,7 +18,7 @@ using zero::Program;
 
 const zero::Sgd sgd{.learning_rate = 1};
 
-Program program_of(std::vector<Compute> computes, std::size_t micro_steps = 1) {
+Program program_of(zero::List<Compute> computes, std::size_t micro_steps = 1) {
   return {std::move(computes), micro_steps, true};
 }
 /// All forwards, then all backwards.
@@ -63,7 +63,7 @@ Program shared(std::size_t units, std::size_t micro_steps) {
 }
 /// Without one unit.
 Program without(std::size_t unit, Program program) {
-  std::erase_if(program.computes, [&](const Compute& c) { return c.unit == unit; });
+  program.computes.erase_if([&](const Compute& c) { return c.unit == unit; });
   return program;
 }
 
@@ -127,7 +127,7 @@ std::vector<float> unsharded(const Case& c, std::size_t ranks, std::size_t steps
     std::vector<std::vector<float>> gradients(units, std::vector<float>(7, 0.0F));
     for (std::size_t r = 0; r < ranks; ++r) {
       Chain chain(c.program);
-      std::vector<Compute> seen;
+      zero::List<Compute> seen;
       for (const Compute& now : c.program.computes) {
         const float w = digest(weights[now.unit].data(), weights[now.unit].data() + 5);
         if (now.op == Op::forward) {

@@ -40,8 +40,8 @@ class Dice {
   const T& of(const std::vector<T>& all) {
     return all[below(all.size())];
   }
-  template <class T>
-  void shuffle(std::vector<T>& all) {
+  template <class Range>
+  void shuffle(Range& all) {
     for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[below(i)]);
   }
 

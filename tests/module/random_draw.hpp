@@ -122,9 +122,9 @@ inline void draw_types(Dice& dice, Case& c) {
 inline zero::Program draw_program(Dice& dice, const Case& c) {
   using zero::Compute, zero::Index, zero::Op;
   zero::Program program{{}, 1 + dice.below(3), true};
-  std::vector<std::vector<Compute>> micro_steps(program.micro_steps);
+  std::vector<zero::List<Compute>> micro_steps(program.micro_steps);
   for (std::size_t m = 0; m < program.micro_steps; ++m) {
-    std::vector<Compute> forwards, backwards;
+    zero::List<Compute> forwards, backwards;
     for (std::size_t u = 0; u < c.units.size(); ++u) {
       const std::size_t uses = u == 0 ? 1 : dice.of<std::size_t>({0, 1, 1, 1, Case::most_uses});
       for (std::size_t use = 0; use < uses; ++use) {

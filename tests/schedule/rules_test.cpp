@@ -79,7 +79,7 @@ Rule rule_of(F change) {
 }
 
 BOOST_AUTO_TEST_CASE(each_use_of_a_unit_has_activations_of_its_own) {
-  const auto nothing = [](std::vector<Compute>&) {};
+  const auto nothing = [](zero::List<Compute>&) {};
   BOOST_TEST((rule_of(nothing) == Rule::none));
   BOOST_TEST((rule_of([](auto& c) { c[4].use = 0; }) == Rule::order));  // reads them twice
   BOOST_TEST((rule_of([](auto& c) { c[2].use = 0; }) == Rule::order));  // overwrites them

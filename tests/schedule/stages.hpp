@@ -126,7 +126,7 @@ constexpr Program forwards_first(std::size_t units, std::size_t micro_steps) {
 /// The first unit runs three times in each pass, the others once.
 constexpr Program shared_weights(std::size_t units, std::size_t micro_steps) {
   Program program = training(units, micro_steps);
-  std::vector<Compute> all{};
+  zero::List<Compute> all{};
   for (const Compute& compute : program.computes) {
     for (Index i = 0; i < (compute.unit == 0 ? 3 : 1); ++i) {
       const auto use =
@@ -156,7 +156,7 @@ constexpr Program ping_pong(std::size_t micro_steps) {
 /// Training of the upper units alone: the lower half runs forward only.
 constexpr Program upper_half(std::size_t units, std::size_t micro_steps) {
   Program program = training(units, micro_steps);
-  std::vector<Compute> kept{};
+  zero::List<Compute> kept{};
   for (const Compute& compute : program.computes) {
     if (compute.op == Op::forward || compute.unit >= units / 2) kept.push_back(compute);
   }

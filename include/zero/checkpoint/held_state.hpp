@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/element.hpp>
+#include <zero/base/list.hpp>
 #include <zero/layout/tensor.hpp>
 
 namespace zero {
@@ -27,13 +27,13 @@ struct HeldRange {
 struct HeldPart {
   std::string name;                 // "weight", "state.0", ...
   DataType type = DataType::fp32;   // of each element
-  std::vector<HeldRange> ranges{};  // what this rank holds
+  List<HeldRange> ranges{};  // what this rank holds
   /// How many ranks hold these same elements, which together they write once.
   std::size_t holders = 1;
   std::size_t holder = 0;  // which of them this one is
   /// Weights that compute, made by rounding from the master weights that `ranges` are.
   DataType copy_type = DataType::fp32;
-  std::vector<HeldRange> copies{};  // where those are
+  List<HeldRange> copies{};  // where those are
   /// A type of fewer bits in which all these elements are exact: what is gathered in it, but held
   /// whole in the type that computes. Another stage may hold them so.
   std::optional<DataType> exact_in{};
@@ -46,13 +46,13 @@ struct HeldTensor {
   std::string name;               // the key in the checkpoint
   Shape shape;                    // of the whole tensor
   std::int64_t counter = 0;       // how often it was updated
-  std::vector<HeldPart> parts{};  // weights, and each state of the optimizer
+  List<HeldPart> parts{};  // weights, and each state of the optimizer
 };
 
 /// What one rank holds between two steps. All ranks list the same tensors and parts, and the ranges
 /// of all of them cover each tensor; padding is in none.
 struct HeldState {
-  std::vector<HeldTensor> tensors{};        // in the same order on all ranks
+  List<HeldTensor> tensors{};        // in the same order on all ranks
   std::int64_t step = 0;                    // training steps that were applied
   std::map<std::string, double> scalars{};  // numbers that are the same on all ranks
   /// The least and the most that a scalar may be here; a load refuses others before anything

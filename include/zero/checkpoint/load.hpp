@@ -151,10 +151,10 @@ class Matcher {
 };
 
 /// The tensors with optimizer state, which may be a tensor of its own.
-template <class Tensor>
-std::set<std::string_view> names_with_state(const std::vector<Tensor>& tensors) {
+template <class Tensors>
+std::set<std::string_view> names_with_state(const Tensors& tensors) {
   std::set<std::string_view> names;
-  for (const Tensor& tensor : tensors) {
+  for (const auto& tensor : tensors) {
     const std::string_view name = tensor.name;
     const bool has = std::any_of(tensor.parts.begin(), tensor.parts.end(),
                                  [](const auto& part) { return part.name != "weight"; });

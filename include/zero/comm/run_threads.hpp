@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 #include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/thread_communicator.hpp>
 
 namespace zero {
@@ -68,7 +69,7 @@ void run_threads(std::size_t ranks, F&& f, ThreadOptions options = {}) {
   std::vector<ThreadCommunicator> comms = ThreadCommunicator::make(ranks, options);
   detail::FirstError error;
   {
-    std::vector<std::jthread> threads;
+    List<std::jthread> threads;
     threads.reserve(ranks);
     try {
       while (!comms.empty()) {

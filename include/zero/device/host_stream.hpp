@@ -12,8 +12,8 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/detail/shuffler.hpp>
 #include <zero/device/detail/stream_state.hpp>
 #include <zero/device/detail/synchronize_all.hpp>
@@ -247,7 +247,7 @@ class HostDevice {
 
   const HostDeviceOptions options_;
   detail::Shuffler shuffler_;
-  std::vector<std::unique_ptr<HostStream>> streams_;
+  List<std::unique_ptr<HostStream>> streams_;
 };
 
 static_assert(Device<HostDevice>);

@@ -12,9 +12,9 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/layout/tensor.hpp>
 
 namespace zero {
@@ -165,12 +165,12 @@ struct TensorSpec {
 ///
 /// Errors: ContractError for an empty name, a name given twice, or a member given twice.
 template <template <class> class Kind, class Config>
-std::vector<TensorSpec> specs_of(const Config& config) {
+List<TensorSpec> specs_of(const Config& config) {
   const auto list = detail::fields_of<Kind, float>(config);
   // What keeps its type while T becomes another has a type of its own.
   constexpr auto types = detail::types_of<Kind, Config, float>();
   constexpr auto others = detail::types_of<Kind, Config, bf16>();
-  std::vector<TensorSpec> specs;
+  List<TensorSpec> specs;
   list.for_each([&](const auto& field) {
     if (field.name.empty()) {
       throw ContractError("zero::tensor: the name of tensor " + std::to_string(specs.size()) +

@@ -9,8 +9,8 @@
 #include <iterator>
 #include <span>
 #include <string>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 
 namespace zero {
 
@@ -41,6 +41,8 @@ class FlatLayout {
   /// Small enough that sizes in bytes fit 64 bits as well.
   static constexpr std::size_t max_elements = std::size_t{1} << 58;
 
+  /// No tensors, on one rank.
+  constexpr FlatLayout() = default;
   /// Lays tensors of these sizes one after another over the ranks.
   constexpr FlatLayout(std::span<const std::size_t> tensor_sizes, std::size_t ranks,
                        std::size_t alignment, Cut cut = Cut::anywhere)
@@ -209,8 +211,8 @@ class FlatLayout {
     return (n + multiple - 1) / multiple * multiple;
   }
 
-  std::size_t ranks_, elements_ = 0, padded_ = 0;
-  std::vector<std::size_t> sizes_, offsets_;
+  std::size_t ranks_ = 1, elements_ = 0, padded_ = 0;
+  List<std::size_t> sizes_, offsets_;
 };
 
 }  // namespace zero

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <utility>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/layout/flat_layout.hpp>
 
 namespace zero {
@@ -27,10 +27,10 @@ class StateLayout {
   /// Of blocks of so many elements, for each of which state k takes numbers[k].
   ///
   /// Pre:     shards and tensors of the FlatLayout begin at multiples of the block.
-  StateLayout(std::size_t block, std::vector<std::size_t> numbers)
+  StateLayout(std::size_t block, List<std::size_t> numbers)
       : block_(block), numbers_(std::move(numbers)) {}
   /// Of whole tensors, each on one rank; for tensor t, state k takes numbers[t * states + k].
-  StateLayout(const FlatLayout& layout, std::size_t states, std::vector<std::size_t> numbers)
+  StateLayout(const FlatLayout& layout, std::size_t states, List<std::size_t> numbers)
       : block_(0), states_(states), numbers_(std::move(numbers)), begins_(numbers_), most_(states) {
     for (std::size_t k = 0; k < states; ++k) {
       for (std::size_t rank = 0; rank < layout.ranks(); ++rank) {
@@ -74,7 +74,7 @@ class StateLayout {
 
  private:
   std::size_t block_ = 1, states_ = 0;  // block 0: tensors are whole
-  std::vector<std::size_t> numbers_, begins_, most_;
+  List<std::size_t> numbers_, begins_, most_;
 };
 
 }  // namespace zero

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/collective.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/device/memory.hpp>
@@ -78,7 +78,7 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
   }
   // A slot serves all schedules: it is as large as the largest group that any puts there. So does
   // what a stream needs for its largest step.
-  std::vector<std::size_t> params, grads, staging(stream_count, 0);
+  List<std::size_t> params, grads, staging(stream_count, 0);
   for (const Schedule& schedule : schedules) {
     fit_slots(schedule, Space::params_whole, compute, params);
     fit_slots(schedule, Space::grads_whole, accumulate, grads);
@@ -88,7 +88,7 @@ inline BytesHeld predict_bytes_held(const ParameterTable& parameters, std::size_
       staged = std::max(staged, SlotSizes::staging_bytes(step, schedule, groups[step.subject]));
     }
   }
-  const auto sum = [](const std::vector<std::size_t>& sizes) {
+  const auto sum = [](const List<std::size_t>& sizes) {
     return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
   };
   BytesHeld most;

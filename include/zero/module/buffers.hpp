@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/memory.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/detail/state_regions.hpp>
@@ -23,7 +23,7 @@ namespace zero {
 class SlotSizes {
  public:
   void include(const Schedule& schedule, const ParameterTable& parameters) {
-    const auto grow = [&](std::vector<std::size_t>& sizes, std::size_t slot, std::size_t bytes) {
+    const auto grow = [&](List<std::size_t>& sizes, std::size_t slot, std::size_t bytes) {
       if (sizes.size() <= slot) sizes.resize(slot + 1, 0);
       sizes[slot] = std::max(sizes[slot], bytes);
     };
@@ -84,7 +84,7 @@ class SlotSizes {
     staging = {};
   }
 
-  std::vector<std::size_t> params, gradients;       // [slot] bytes
+  List<std::size_t> params, gradients;       // [slot] bytes
   std::array<std::size_t, stream_count> staging{};  // [stream] bytes
 };
 
@@ -223,9 +223,9 @@ class Buffers {
 
   const ParameterTable& parameters_;
   detail::StateRegions regions_;
-  std::vector<Group> groups_, in_slots_;       // [group], [slot][group]
+  List<Group> groups_, in_slots_;       // [group], [slot][group]
   std::byte* states_ = nullptr;                // the first slot
-  std::vector<std::byte*> whole_, gradients_;  // [slot]
+  List<std::byte*> whole_, gradients_;  // [slot]
   std::array<std::byte*, stream_count> staging_ = {};
   std::span<std::byte> control_;
 };

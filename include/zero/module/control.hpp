@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/module/control_block.hpp>
 #include <zero/module/control_view.hpp>
 #include <zero/optim/loss_scale.hpp>
@@ -24,8 +24,8 @@ namespace zero {
 
 /// What the user's code told a step, to be told again.
 struct StepNotes {
-  std::vector<std::uint32_t> traces;  // [unit][forward, backward] what ran
-  std::vector<std::uint8_t> noted;    // [tensor] whether it got a gradient
+  List<std::uint32_t> traces;  // [unit][forward, backward] what ran
+  List<std::uint8_t> noted;    // [tensor] whether it got a gradient
 };
 
 /// The record that all ranks sum once per step, and the decision that each of them takes from the
@@ -63,8 +63,8 @@ class Control {
     NormPart::check_order(shape_.norm);
     scaling.check();
     std::memset(staged_bytes(), 0, live_.mirrored_bytes());
-    notes_ = {std::vector<std::uint32_t>(staged_.trace_count),
-              std::vector<std::uint8_t>(staged_.tensors)};
+    notes_ = {List<std::uint32_t>(staged_.trace_count),
+              List<std::uint8_t>(staged_.tensors)};
     record() = ControlRecord{};
     record().scaling = scaling;
     record().scale = scaling.begin();
@@ -265,11 +265,11 @@ class Control {
   }
 
   ControlShape shape_;
-  std::vector<std::byte> own_;  // the staged copy, if nobody else has it
+  List<std::byte> own_;  // the staged copy, if nobody else has it
   ControlView live_, staged_;
   StepNotes notes_;
   bool failed_ = false;                   // the step cannot be finished here
-  std::vector<std::size_t> first_range_;  // [group]
+  List<std::size_t> first_range_;  // [group]
   std::size_t ranges_ = 0;
 };
 

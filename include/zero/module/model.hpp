@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/layout/fields.hpp>
 
 namespace zero {
@@ -29,7 +29,7 @@ struct UnitList {
   std::size_t count = 1;                  // how many units of the kind
   bool numbered = false;                  // units of this list are called name.0, name.1, ...
   Config config;                          // what tensors() is called with
-  std::vector<std::string> also_reads{};  // other units whose tensors it reads
+  List<std::string> also_reads{};  // other units whose tensors it reads
   bool whole = false;                     // whether it stays whole in every stage
 
   /// See ZERO_CHECK_LEVEL.

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
@@ -147,11 +147,11 @@ class Module : public ModuleState<OptimizerType, Comm> {
   /// The same from the schedule and the sizes alone.
   BytesHeld predicted_bytes_held() const {
     const std::size_t units = parameters().units().size();
-    std::vector<Program> programs = engine_->schedules().programs();
+    List<Program> programs = engine_->schedules().programs();
     programs.push_back(evaluation(units));
     programs.push_back(training(units, engine_->schedules().max_micro_steps()));
     programs.push_back(training(units, 1));
-    std::vector<Schedule> all;
+    List<Schedule> all;
     for (const Program& program : programs) all.push_back(made(program));
     return predict_bytes_held(parameters(), OptimizerType::states, engine_->control_shape(), all);
   }
@@ -178,7 +178,7 @@ class Module : public ModuleState<OptimizerType, Comm> {
   Traffic sent() const { return measured_traffic(this->mesh()); }
   /// When each step of the schedule ran last, in microseconds, if ModuleOptions::record_spans is
   /// set.
-  const std::vector<Span>& spans() {
+  const List<Span>& spans() {
     engine_->synchronize();
     return engine_->runner().spans();
   }
@@ -224,14 +224,14 @@ class Module : public ModuleState<OptimizerType, Comm> {
   static ParameterTable make_parameters(const ModelType& model, const StageValue& stage,
                                         const Mesh<Comm>& mesh, const Precision& types,
                                         const Groups<OptimizerType>& optimizers,
-                                        const std::vector<bool>* fixed = nullptr) {
+                                        const List<bool>* fixed = nullptr) {
     return ParameterTable(model, mesh.shard.size(), types,
                           stage.traits.shards_replicas ? mesh.replicate.size() : 1, stage.whole,
                           fixed, memory_alignment, detail::update_shape(optimizers));
   }
   /// The table after tensors are frozen or thawed.
   ParameterTable refrozen(std::string_view pattern, bool fixed) const {
-    const std::vector<bool> all = detail::refrozen(parameters(), pattern, fixed);
+    const List<bool> all = detail::refrozen(parameters(), pattern, fixed);
     return make_parameters(model_, engine_->schedules().stage(), this->mesh(),
                            parameters().precision(), engine_->optimizers(), &all);
   }

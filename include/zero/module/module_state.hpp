@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/detail/engine.hpp>
 #include <zero/module/detail/held_copy.hpp>
@@ -243,7 +243,7 @@ class ModuleState {
   bool to_be_compared_ = false;     // weights were set
 
  private:
-  std::vector<detail::Checksums> sums_;  // [rank of the world]
+  List<detail::Checksums> sums_;  // [rank of the world]
   detail::HeldCopy held_;
   detail::UnpackedStates<OptimizerType> unpacked_;
 };

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/memory.hpp>
 #include <zero/layout/fields.hpp>
 #include <zero/layout/flat_layout.hpp>
@@ -39,7 +39,7 @@ struct GroupInfo {
   std::size_t unit = 0;              // that owns it
   bool frozen = false;               // whether it has no gradient
   Precision types{};                 // of its numbers
-  std::vector<std::size_t> tensors;  // [place] index in ParameterTable::tensors
+  List<std::size_t> tensors;  // [place] index in ParameterTable::tensors
   FlatLayout layout;                 // over all parts of all shards
   std::size_t parts = 1;             // of a shard
   StateLayout states{};              // where the optimizer's state lies
@@ -51,7 +51,7 @@ struct GroupInfo {
 struct UnitInfo {
   std::string name;                                // as errors say it
   std::size_t first_tensor = 0, tensor_count = 0;  // in declaration order
-  std::vector<std::size_t> reads;                  // units whose tensors it reads, itself first
+  List<std::size_t> reads;                  // units whose tensors it reads, itself first
 };
 
 /// What an optimizer asks of the layout of the tensors that it updates, if it is no rule for single
@@ -80,7 +80,7 @@ class ParameterTable {
   template <class... Lists>
   ParameterTable(const Model<Lists...>& model, std::size_t ranks, const Precision& precision = {},
                  std::size_t parts = 1, const WholeRule& whole = {},
-                 const std::vector<bool>* fixed = nullptr, std::size_t alignment = memory_alignment,
+                 const List<bool>* fixed = nullptr, std::size_t alignment = memory_alignment,
                  const UpdateShape& update = {})
       : update_(update),
         precision_(precision),
@@ -105,11 +105,11 @@ class ParameterTable {
   }
 
   /// In the order of the forward.
-  const std::vector<UnitInfo>& units() const { return units_; }
+  const List<UnitInfo>& units() const { return units_; }
   /// Of all units.
-  const std::vector<GroupInfo>& groups() const { return groups_; }
+  const List<GroupInfo>& groups() const { return groups_; }
   /// Of all units, in the order of the model.
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const List<TensorInfo>& tensors() const { return tensors_; }
   /// As schedules see it.
   const ModelShape& shape() const { return shape_; }
   /// The types of tensors without a type of their own.
@@ -151,7 +151,7 @@ class ParameterTable {
   };
 
   /// Where in by_name_ a name is, or would be.
-  std::vector<std::size_t>::const_iterator place_of(std::string_view name) const {
+  List<std::size_t>::const_iterator place_of(std::string_view name) const {
     const auto before = [this](std::size_t t, std::string_view n) { return tensors_[t].name < n; };
     return std::lower_bound(by_name_.begin(), by_name_.end(), name, before);
   }
@@ -160,7 +160,7 @@ class ParameterTable {
     add_unit(list.numbered ? list.name + '.' + std::to_string(i) : list.name,
              specs_of<Kind>(list.config), kind, list.whole);
   }
-  void add_unit(const std::string& name, const std::vector<TensorSpec>& specs, std::size_t kind,
+  void add_unit(const std::string& name, const List<TensorSpec>& specs, std::size_t kind,
                 bool whole) {
     const std::size_t u = shape_.add_unit();
     const UnitInfo unit{name, tensors_.size(), specs.size(), {u}};
@@ -169,7 +169,7 @@ class ParameterTable {
       if (other.name != name) continue;
       throw ContractError("zero::model: two units are called '" + name + "'; rename one");
     }
-    std::vector<GroupType> types;  // [tensor of the unit]
+    List<GroupType> types;  // [tensor of the unit]
     for (const TensorSpec& spec : specs) {
       const std::string full = name + '.' + spec.name;
       const auto at = place_of(full);
@@ -209,9 +209,9 @@ class ParameterTable {
   }
 
   void add_group(const UnitInfo& unit, std::size_t u, std::size_t kind,
-                 const std::vector<GroupType>& types, const GroupType& type, bool whole) {
+                 const List<GroupType>& types, const GroupType& type, bool whole) {
     GroupInfo group{u, type.frozen, type.types, {}, FlatLayout({}, 1, 1), parts_};
-    std::vector<std::size_t> sizes;
+    List<std::size_t> sizes;
     for (std::size_t i = 0; i < types.size(); ++i) {
       if (types[i] != type) continue;
       TensorInfo& tensor = tensors_[unit.first_tensor + i];
@@ -243,7 +243,7 @@ class ParameterTable {
           "is " +
           std::string(name_of(precision_.moments)) + "; leave it at fp32");
     }
-    std::vector<std::size_t> numbers;
+    List<std::size_t> numbers;
     for (const std::size_t t : group.tensors) {
       const TensorInfo& tensor = tensors_[t];
       if (update_.block != 0 && !numbers.empty()) break;  // alike for all tensors
@@ -266,7 +266,7 @@ class ParameterTable {
       throw ContractError("zero::model: unit '" + units_[u].name + "' reads '" + other +
                           "', which is not another unit of the model; check the name");
     }
-    std::vector<std::size_t>& reads = units_[u].reads;
+    List<std::size_t>& reads = units_[u].reads;
     if (std::find(reads.begin(), reads.end(), v) != reads.end()) return;
     reads.push_back(v);
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -288,12 +288,12 @@ class ParameterTable {
   Precision precision_;
   WholeRule whole_;
   std::size_t ranks_, alignment_, parts_, scratch_ = 0;
-  const std::vector<bool>* refrozen_;                     // while the table is made
-  std::vector<std::pair<std::size_t, GroupType>> kinds_;  // list, and type, of each kind of groups
-  std::vector<UnitInfo> units_;
-  std::vector<GroupInfo> groups_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<std::size_t> by_name_;  // tensors, in the order of their names
+  const List<bool>* refrozen_;                     // while the table is made
+  List<std::pair<std::size_t, GroupType>> kinds_;  // list, and type, of each kind of groups
+  List<UnitInfo> units_;
+  List<GroupInfo> groups_;
+  List<TensorInfo> tensors_;
+  List<std::size_t> by_name_;  // tensors, in the order of their names
   ModelShape shape_;
 };
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/layout/flat_layout.hpp>
 #include <zero/layout/tensor.hpp>
@@ -86,7 +86,7 @@ class ShardedTensor {
   Comm comm_;
   Shape shape_;
   FlatLayout layout_;
-  std::vector<T> shard_;  // with its padding
+  List<T> shard_;  // with its padding
 };
 
 }  // namespace zero

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/optim/optimizer.hpp>
 
 namespace zero {
@@ -52,7 +52,7 @@ class Groups {
   /// One group of all tensors.
   Groups(O others) : groups_{{"*", std::move(others)}} {}
   /// Groups by name, and one of all others.
-  Groups(O others, std::vector<Group<O>> by_name) : Groups(std::move(others)) {
+  Groups(O others, List<Group<O>> by_name) : Groups(std::move(others)) {
     for (Group<O>& group : by_name) groups_.push_back(std::move(group));
   }
 
@@ -84,8 +84,8 @@ class Groups {
   /// The group of each name, in order.
   ///
   /// Errors:  ContractError for a pattern that matches no name, and for a name that two match.
-  std::vector<std::size_t> of(std::span<const std::string> names) const {
-    std::vector<std::size_t> group_of(names.size(), 0);
+  List<std::size_t> of(std::span<const std::string> names) const {
+    List<std::size_t> group_of(names.size(), 0);
     for (std::size_t g = 1; g < groups_.size(); ++g) {
       const std::string& pattern = groups_[g].pattern;
       bool any = false;
@@ -110,13 +110,13 @@ class Groups {
   }
 
  private:
-  std::vector<Group<O>> groups_;
+  List<Group<O>> groups_;
 };
 
 /// Optimizers by name: zero::groups(AdamW{...}, {{"*.norm.*", AdamW{...}}, {"head.*",
 /// AdamW{...}}}).
 template <class O>
-Groups<O> groups(O others, std::vector<Group<std::type_identity_t<O>>> by_name) {
+Groups<O> groups(O others, List<Group<std::type_identity_t<O>>> by_name) {
   return Groups<O>(std::move(others), std::move(by_name));
 }
 

@@ -3,7 +3,7 @@
 // What a schedule costs: elements held and sent, time on a machine. Includes schedule/ only.
 #pragma once
 
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/schedule/schedule.hpp>
 
 namespace zero {
@@ -69,7 +69,7 @@ constexpr ElementsSent traffic(const Schedule& schedule, Elements elements, std:
 /// if group g has `elements(g)` elements.
 template <class Elements>
 constexpr void fit_slots(const Schedule& schedule, Space space, Elements elements,
-                         std::vector<std::size_t>& sizes) {
+                         List<std::size_t>& sizes) {
   if (sizes.size() < extent(schedule, space)) sizes.resize(extent(schedule, space), 0);
   const auto fit = [&](std::size_t slot, std::size_t group) {
     if (sizes[slot] < elements(group)) sizes[slot] = elements(group);
@@ -109,7 +109,7 @@ constexpr Footprint footprint(const Schedule& schedule, Elements elements, std::
     held.elements[static_cast<std::size_t>(space)] += added;
   };
   for (const Space space : {Space::params_whole, Space::grads_whole}) {
-    std::vector<std::size_t> sizes{};
+    List<std::size_t> sizes{};
     fit_slots(schedule, space, elements, sizes);
     for (const std::size_t size : sizes) add(space, size);
   }
@@ -132,10 +132,10 @@ struct Span {
 /// When each step runs if `duration(step)` is how long it takes alone. Streams run side by side;
 /// with `one_communicator`, collectives run one by one in issue order, as NCCL runs them.
 template <class Duration>
-constexpr std::vector<Span> timeline(const Schedule& schedule, Duration duration,
+constexpr List<Span> timeline(const Schedule& schedule, Duration duration,
                                      std::size_t executions = 1, bool one_communicator = true) {
   const std::size_t n = schedule.steps.size();
-  std::vector<Span> spans(n * executions, Span{});
+  List<Span> spans(n * executions, Span{});
   double free[stream_count] = {};
   double communicators[2] = {};  // within a group of shards; across replicas
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -165,7 +165,7 @@ constexpr std::vector<Span> timeline(const Schedule& schedule, Duration duration
 template <class Duration>
 constexpr double step_time(const Schedule& schedule, Duration duration,
                            bool one_communicator = true) {
-  const std::vector<Span> spans = timeline(schedule, duration, 4, one_communicator);
+  const List<Span> spans = timeline(schedule, duration, 4, one_communicator);
   const std::size_t n = schedule.steps.size();
   double end[4] = {};
   for (std::size_t i = 0; i < spans.size(); ++i) {

@@ -3,7 +3,7 @@
 // ModelShape: which groups of parameters each unit reads. Includes schedule/ only.
 #pragma once
 
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/schedule/shape_error.hpp>
 #include <zero/schedule/step.hpp>
 
@@ -109,8 +109,8 @@ class ModelShape {
     return groups_[group];
   }
 
-  std::vector<Unit> units_{};
-  std::vector<Group> groups_{};
+  List<Unit> units_{};
+  List<Group> groups_{};
 };
 
 /// Embedding, `layers` blocks, head. With `tied` the head reads the embedding's group as well.

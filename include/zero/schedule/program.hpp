@@ -3,7 +3,7 @@
 // Program: in which order units compute. Includes schedule/ only.
 #pragma once
 
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/schedule/shape_error.hpp>
 #include <zero/schedule/step.hpp>
 
@@ -20,7 +20,7 @@ struct Compute {
 
 /// The order of computing, which the user's loop fixes and a schedule must follow.
 struct Program {
-  std::vector<Compute> computes{};  // in their order
+  List<Compute> computes{};  // in their order
   std::size_t micro_steps = 1;      // how many there are
   bool updates = false;             // whether the parameters are updated at the end
 };

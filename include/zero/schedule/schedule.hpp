@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/schedule/model_shape.hpp>
 #include <zero/schedule/program.hpp>
 #include <zero/schedule/step.hpp>
@@ -45,8 +45,8 @@ struct Schedule {
   StageTraits traits{};            // what is sharded
   Program program{};               // what is computed
   Index extent[space_count] = {};  // number of buffers in each space
-  std::vector<Index> home{};       // [group] slot of params_whole where it always is, or nowhere
-  std::vector<Step> steps{};       // in issue order
+  List<Index> home{};       // [group] slot of params_whole where it always is, or nowhere
+  List<Step> steps{};       // in issue order
 };
 
 /// How many buffers a space has.

@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/nccl/detail/collectives.hpp>
 #include <zero/comm/nccl/options.hpp>
@@ -118,7 +118,7 @@ class NcclCommunicator : public detail::NcclCollectives {
              "the communicator was aborted. Make it with NcclOptions::on_failure = "
              "NcclFailure::revoke");
     }
-    std::vector<int> excluded;
+    List<int> excluded;
     for (const std::size_t rank : lost) excluded.push_back(static_cast<int>(rank));
     detail::NcclWorld& old = member_->world();
     const bool failed = old.failed();

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/cuda/memory.hpp>
 #include <zero/device/cuda/stream.hpp>
 #include <zero/device/detail/synchronize_all.hpp>
@@ -101,7 +101,7 @@ class CudaDevice {
   }
 
   const std::shared_ptr<detail::CudaState> state_;
-  std::vector<std::unique_ptr<CudaStream>> streams_;
+  List<std::unique_ptr<CudaStream>> streams_;
 };
 
 static_assert(Device<CudaDevice>);

@@ -7,8 +7,8 @@
 
 #include <initializer_list>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/cuda/stream.hpp>
 
 namespace zero {
@@ -65,7 +65,7 @@ class CudaGraph {
 class CudaCapture {
  public:
   /// Begins: what `origin`, and `others` after it, get is kept and not run.
-  CudaCapture(CudaStream& origin, std::vector<CudaStream*> others)
+  CudaCapture(CudaStream& origin, List<CudaStream*> others)
       : origin_(origin), others_(std::move(others)), ends_(others_.size()) {
     // Other threads, such as other ranks, may allocate meanwhile.
     detail::check_cuda(cudaStreamBeginCapture(origin_.native(), cudaStreamCaptureModeThreadLocal),
@@ -116,9 +116,9 @@ class CudaCapture {
   }
 
   CudaStream& origin_;
-  std::vector<CudaStream*> others_;
+  List<CudaStream*> others_;
   CudaEvent begin_;
-  std::vector<CudaEvent> ends_;
+  List<CudaEvent> ends_;
   bool open_ = false;
 };
 

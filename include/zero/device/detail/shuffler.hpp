@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/detail/stream_state.hpp>
 #include <zero/device/detail/task_queue.hpp>
 
@@ -115,7 +115,7 @@ class Shuffler {
     return z ^ (z >> 31);
   }
 
-  std::vector<TaskQueue*> order_;  // first is tried first
+  List<TaskQueue*> order_;  // first is tried first
   std::uint64_t random_;
   std::atomic<bool> running_{false};
 };

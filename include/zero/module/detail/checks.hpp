@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/detail/program_check.hpp>
 #include <zero/schedule/hash.hpp>
@@ -36,7 +36,7 @@ void check_mesh(const Mesh<Comm>& mesh, const StageTraits& traits) {
 /// The ranks must hold the same schedules, names and sizes before the first step. A collective.
 template <class Comm>
 void compare_across_ranks(const Comm& world, std::uint64_t hash) {
-  std::vector<std::uint64_t> all(world.size());
+  List<std::uint64_t> all(world.size());
   world.all_gather(&hash, all.data(), 1, Label{"compare schedules", "all units", 0});
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
@@ -52,7 +52,7 @@ using Checksums = std::array<std::uint64_t, 2>;
 
 /// Whether a rank of the world holds other weights than those that must be the same. `sums` [rank].
 template <class Comm>
-bool replicas_differ(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums) {
+bool replicas_differ(const Mesh<Comm>& mesh, const List<Checksums>& sums) {
   for (std::size_t r = 0; r < mesh.world.size(); ++r) {
     if (sums[r][0] != sums[0][0] || sums[r][1] != sums[r % mesh.shard.size()][1]) return true;
   }
@@ -60,7 +60,7 @@ bool replicas_differ(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums)
 }
 /// Throws, on every rank, if they differ in one tensor.
 template <class Comm>
-void check_replicas(const Mesh<Comm>& mesh, const std::vector<Checksums>& sums, const char* call,
+void check_replicas(const Mesh<Comm>& mesh, const List<Checksums>& sums, const char* call,
                     const std::string& tensor) {
   if (!replicas_differ(mesh, sums)) return;
   std::string differing, others;
@@ -90,11 +90,11 @@ template <class Comm>
 std::string first_difference(const Comm& world, const char* call, const ParameterTable& parameters,
                              const Program& program) {
   const Label label{"the programs", call, 0};
-  std::vector<std::uint64_t> sizes(world.size());
+  List<std::uint64_t> sizes(world.size());
   const std::uint64_t size = program.computes.size();
   world.all_gather(&size, sizes.data(), 1, label);
   const std::size_t most = *std::max_element(sizes.begin(), sizes.end());
-  std::vector<std::uint64_t> mine(most, 0), all(most * world.size());
+  List<std::uint64_t> mine(most, 0), all(most * world.size());
   for (std::size_t i = 0; i < size; ++i) {
     const Compute& c = program.computes[i];
     mine[i] = static_cast<std::uint64_t>(c.op) << 48U | std::uint64_t{c.use} << 32U |
@@ -120,7 +120,7 @@ std::string first_difference(const Comm& world, const char* call, const Paramete
 /// Errors: ContractError on every rank, with the first compute that differs.
 template <class Comm>
 void compare_programs(const Comm& world, const char* call, const ParameterTable& parameters,
-                      const Schedule& schedule, std::vector<std::uint64_t>& hashes) {
+                      const Schedule& schedule, List<std::uint64_t>& hashes) {
   const std::uint64_t mine = hash(schedule);
   world.all_gather(&mine, hashes.data(), 1, Label{"a new program", call, 0});
   if (std::all_of(hashes.begin(), hashes.end(), [&](auto h) { return h == hashes[0]; })) return;

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/cuda/device.hpp>
 #include <zero/device/cuda/graph.hpp>
 #include <zero/module/options.hpp>
@@ -82,7 +82,7 @@ class CudaStreams {
   /// What is enqueued from now on becomes a graph.
   void begin_capture() {
     synchronize();
-    std::vector<CudaStream*> others;
+    List<CudaStream*> others;
     for (CudaStream* stream : streams_) {
       if (stream != &(*this)[StreamId::compute]) others.push_back(stream);
     }

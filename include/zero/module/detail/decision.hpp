@@ -7,9 +7,9 @@
 #include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/array.hpp>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/detail/on_device.hpp>
@@ -21,7 +21,7 @@ namespace zero::detail {
 
 template <class Optimizer>
 ControlShape control_shape(const ParameterTable& parameters, std::size_t world_size,
-                           const ModuleOptions& options, std::vector<std::size_t> axes = {}) {
+                           const ModuleOptions& options, List<std::size_t> axes = {}) {
   return {.units = parameters.units().size(),
           .tensors = parameters.tensors().size(),
           .ranks = world_size,
@@ -33,7 +33,7 @@ ControlShape control_shape(const ParameterTable& parameters, std::size_t world_s
 template <class Optimizer, class Comm>
 ControlShape control_shape(const ParameterTable& parameters, const Mesh<Comm>& mesh,
                            const ModuleOptions& options) {
-  std::vector<std::size_t> axes;
+  List<std::size_t> axes;
   for (const Comm& axis : mesh.axes) axes.push_back(axis.size());
   ControlShape shape =
       control_shape<Optimizer>(parameters, mesh.world.size(), options, std::move(axes));
@@ -68,7 +68,7 @@ void list_ranges(Control& control, const ParameterTable& parameters, bool first_
 /// Throws if a unit cannot be entered now.
 inline void check_entry(const ParameterTable& parameters, std::size_t unit, bool idle,
                         const Step* inside) {
-  const std::vector<UnitInfo>& units = parameters.units();
+  const List<UnitInfo>& units = parameters.units();
   if (unit >= units.size()) {
     throw ContractError("zero: unit " + std::to_string(unit) + " was entered, but the model has " +
                         std::to_string(units.size()) + " units");

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/engine_parts.hpp>
 #include <zero/module/detail/forks.hpp>
@@ -286,7 +286,7 @@ class Engine : public EngineParts<Optimizer, Comm> {
 
   Executor<Runner> training_, evaluation_;
   Progress progress_;
-  std::vector<std::uint64_t> hashes_;  // of the ranks, when they compare programs
+  List<std::uint64_t> hashes_;  // of the ranks, when they compare programs
   StepEnd<Device> end_;
   std::size_t place_ = 0;     // in the program, of the compute that comes next
   std::uint64_t number_ = 0;  // of the step or evaluation that was begun last

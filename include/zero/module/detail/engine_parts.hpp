@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/control.hpp>
@@ -99,7 +99,7 @@ class EngineParts {
     try {
       store_.open(home, memory_.buffers().regions().total(), options_.offload, rank);
     } catch (...) { error = std::current_exception(); }
-    std::vector<std::uint64_t> failed(mesh_.world.size());
+    List<std::uint64_t> failed(mesh_.world.size());
     const std::uint64_t mine = error ? 1 : 0;
     mesh_.world.all_gather(&mine, failed.data(), 1, Label{"offload", "all units", 0});
     if (error) std::rethrow_exception(error);
@@ -136,7 +136,7 @@ class EngineParts {
   ControlShape control_shape_;
   Memory memory_;
   Control control_;
-  std::vector<typename Device::Event> training_events_, evaluation_events_;
+  List<typename Device::Event> training_events_, evaluation_events_;
   Store store_;
   Streams streams_;  // after what its queued work refers to: its destruction ends that work
   AtRest at_rest_;

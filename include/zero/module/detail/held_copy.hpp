@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 #include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
+#include <zero/base/list.hpp>
 #include <zero/checkpoint/held_state.hpp>
 
 namespace zero::detail {
@@ -71,8 +71,8 @@ class HeldCopy {
     }
   }
 
-  std::vector<Place> places_;
-  std::vector<std::byte> numbers_;
+  List<Place> places_;
+  List<std::byte> numbers_;
 };
 
 }  // namespace zero::detail

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/array.hpp>
 #include <zero/base/element.hpp>
+#include <zero/base/list.hpp>
 #include <zero/checkpoint/held_state.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/control.hpp>
@@ -52,7 +52,7 @@ void list_ranges(const FlatLayout& layout, const HeldParts& parts, const Array& 
   for (std::size_t r = parts.first; r < parts.last; ++r) {
     layout.for_each_piece(r, [&](const Piece& piece) {
       const std::size_t at = (r - parts.first) * layout.shard() + piece.shard_begin;
-      std::vector<HeldRange>& ranges = ranges_of(piece.tensor);
+      List<HeldRange>& ranges = ranges_of(piece.tensor);
       // A tensor lies without a gap across borders.
       if (!ranges.empty() && ranges.back().begin + ranges.back().count == piece.tensor_begin) {
         ranges.back().count += piece.count;
@@ -71,7 +71,7 @@ class UnpackedStates {
   /// A copy of what of a group's state k lies in a buffer.
   Array take(const GroupInfo& group, const HeldParts& parts, std::size_t k, const Array& held) {
     const std::size_t count = (parts.last - parts.first) * group.layout.shard();
-    copies_.push_back({&group, parts, k, held, std::vector<float>(count, 0.0F)});
+    copies_.push_back({&group, parts, k, held, List<float>(count, 0.0F)});
     for_each_piece(copies_.back(), [&](const Piece& piece, std::size_t at, float* copy) {
       States::get(group, piece, at, k, held, {copy, piece.count});
     });
@@ -94,7 +94,7 @@ class UnpackedStates {
     HeldParts parts;
     std::size_t k;
     Array held;
-    std::vector<float> numbers;
+    List<float> numbers;
   };
   template <class F>
   static void for_each_piece(Copy& copy, F f) {
@@ -107,7 +107,7 @@ class UnpackedStates {
     }
   }
 
-  std::vector<Copy> copies_;
+  List<Copy> copies_;
 };
 
 /// Lists state k of whole tensors: as one of the tensor where it has a number for each element,

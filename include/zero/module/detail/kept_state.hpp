@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/detail/checks.hpp>
 #include <zero/module/detail/kept_places.hpp>
@@ -119,7 +119,7 @@ class KeptState : private KeptPlaces<Comm, Streams> {
   }
   /// Throws, on every rank, if ranks differ in weights that they must hold alike. `sums` [ranks of
   /// the world] is room for their checksums. A collective.
-  void compare(std::vector<Checksums>& sums, const char* call) const {
+  void compare(List<Checksums>& sums, const char* call) const {
     if (!has_replicas()) return;
     const auto gather = [&](const Checksums& mine) {
       mesh_.world.all_gather(mine.data(), sums.data()->data(), mine.size(),

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/groups.hpp>
@@ -25,7 +25,7 @@ class Optimizers {
   Optimizers(Groups<Optimizer> groups, const ParameterTable& parameters)
       : groups_(std::move(groups)) {
     groups_.check();
-    std::vector<std::string> names;
+    List<std::string> names;
     for (const TensorInfo& tensor : parameters.tensors()) {
       names.push_back(tensor.name);
       names_.push_back(Hasher().mix(tensor.name).value());
@@ -63,8 +63,8 @@ class Optimizers {
 
  private:
   Groups<Optimizer> groups_;
-  std::vector<std::size_t> group_of_;  // [tensor]
-  std::vector<std::uint64_t> names_;   // [tensor] hashed
+  List<std::size_t> group_of_;  // [tensor]
+  List<std::uint64_t> names_;   // [tensor] hashed
   Hasher assigned_;
 };
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/program.hpp>
 
@@ -93,8 +93,8 @@ class ProgramCheck {
   enum class Kept : std::uint8_t { never, held, used };
 
   const ParameterTable& parameters_;
-  std::vector<Kept> kept_;        // [key] whether its activations are there
-  std::vector<char> recomputes_;  // [place]
+  List<Kept> kept_;        // [key] whether its activations are there
+  List<char> recomputes_;  // [place]
   std::size_t micro_steps_ = 1, uses_ = 1;
 };
 

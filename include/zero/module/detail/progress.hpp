@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/module/control.hpp>
 #include <zero/module/detail/schedules.hpp>
 #include <zero/module/parameter_table.hpp>
@@ -136,9 +136,9 @@ class Progress {
   const ParameterTable& parameters_;
   Control& control_;
   const Planned& planned_;
-  std::vector<Ran> ran_;                // [ProgramCheck::key]
-  std::vector<MicroStep> micro_steps_;  // of this step
-  std::vector<char> excluded_;          // [tensor] gets no gradient from the backward entered
+  List<Ran> ran_;                // [ProgramCheck::key]
+  List<MicroStep> micro_steps_;  // of this step
+  List<char> excluded_;          // [tensor] gets no gradient from the backward entered
   const Compute* wrong_ = nullptr;      // the first backward that differs from its forward
 };
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/layout/flat_layout.hpp>
 #include <zero/layout/state_layout.hpp>
 #include <zero/module/detail/numbers.hpp>

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/module/detail/kept_state.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/optim/groups.hpp>
@@ -18,9 +18,9 @@ namespace zero::detail {
 /// Which tensors are frozen after those that match `pattern` are, or are thawed.
 ///
 /// Errors:  ContractError if no name matches.
-inline std::vector<bool> refrozen(const ParameterTable& parameters, std::string_view pattern,
+inline List<bool> refrozen(const ParameterTable& parameters, std::string_view pattern,
                                   bool fixed) {
-  std::vector<bool> all;
+  List<bool> all;
   bool any = false;
   for (const TensorInfo& tensor : parameters.tensors()) {
     const bool matches = zero::matches(pattern, tensor.name);
@@ -68,7 +68,7 @@ void clear(Engine& engine) {
 /// Gives `to` the weights of `from`, and the states and counters of what both train. A collective.
 template <class Engine>
 void move_state(Engine& from, Engine& to) {
-  std::vector<float> whole;
+  List<float> whole;
   for (std::size_t t = 0; t < from.parameters().tensors().size(); ++t) {
     const TensorInfo& old = from.parameters().tensors()[t];
     const TensorInfo& made = to.parameters().tensors()[t];

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 #include <zero/base/array.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/communicator.hpp>
 #include <zero/comm/mesh.hpp>
 #include <zero/module/buffers.hpp>
@@ -105,7 +105,7 @@ class Runner : public Transfers<Optimizer, Comm> {
     work_.fill(stream(step), whole.part(at, whole.count - at), nan_bytes);
   }
 
-  const std::vector<Span>& spans() const { return spans_; }
+  const List<Span>& spans() const { return spans_; }
 
  private:
   /// Gathers a group and, in one operation where the communicator can, those behind it that are of
@@ -193,9 +193,9 @@ class Runner : public Transfers<Optimizer, Comm> {
 
   Control& control_;
   std::span<Event> events_;
-  std::vector<char> measured_;  // [group] has a part in the norm of this step
+  List<char> measured_;  // [group] has a part in the norm of this step
   const Step *gathered_from_ = nullptr, *gathered_to_ = nullptr;  // in one operation, the last time
-  std::vector<Span> spans_;
+  List<Span> spans_;
 };
 
 }  // namespace zero::detail

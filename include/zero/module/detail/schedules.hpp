@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 #include <zero/base/element.hpp>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/module/buffers.hpp>
 #include <zero/module/detail/program_check.hpp>
 #include <zero/module/options.hpp>
@@ -95,7 +95,7 @@ class Schedules {
   const Schedule& evaluation() const { return evaluation_.schedule; }
   const Planned& planned_training() const { return training_; }
   const Planned& planned_evaluation() const { return evaluation_; }
-  const std::vector<Program>& programs() const { return programs_; }
+  const List<Program>& programs() const { return programs_; }
   const SlotSizes& slots() const { return slots_; }
   std::size_t max_micro_steps() const { return max_micro_steps_; }
   std::size_t max_keys() const { return units() * max_micro_steps_ * max_uses_; }
@@ -157,7 +157,7 @@ class Schedules {
     hasher.mix(max_micro_steps_);
     hasher.mix(max_computes_);
     hasher.mix(max_uses_);
-    for (const std::vector<std::size_t>* sizes : {&slots_.params, &slots_.gradients}) {
+    for (const List<std::size_t>* sizes : {&slots_.params, &slots_.gradients}) {
       for (const std::size_t size : *sizes) hasher.mix(size);
     }
     for (const TensorInfo& tensor : parameters_.tensors()) {
@@ -267,11 +267,11 @@ class Schedules {
   StageValue stage_;
   ScheduleMaker maker_;
   Verifier verifier_;
-  std::vector<Program> programs_;  // that memory is reserved for
+  List<Program> programs_;  // that memory is reserved for
   Program plain_;
   Planned training_, evaluation_;
   SlotSizes slots_, needed_;
-  std::vector<Index> home_;
+  List<Index> home_;
 };
 
 }  // namespace zero::detail

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/module/parameter_table.hpp>
 #include <zero/schedule/schedule.hpp>
 
@@ -62,7 +62,7 @@ class StateRegions {
   }
 
  private:
-  std::vector<Region> regions_;  // [group]
+  List<Region> regions_;  // [group]
   std::uint64_t total_ = 0;
   std::size_t largest_ = 0;
 };

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/nccl/detail/handle.hpp>
 #include <zero/device/cuda/memory.hpp>
 #include <zero/device/cuda/stream.hpp>
@@ -28,7 +28,7 @@ class NcclNumbers {
  public:
   NcclNumbers(int ordinal, std::size_t count)
       : count_(count), block_(CudaMemory(ordinal), count * sizeof(std::uint64_t)) {
-    std::vector<std::uint64_t> numbers(count);
+    List<std::uint64_t> numbers(count);
     for (std::size_t i = 0; i < count; ++i) numbers[i] = i + 1;
     check_cuda(cudaMemcpy(block_.data(), numbers.data(), count * sizeof(std::uint64_t),
                           cudaMemcpyHostToDevice),
@@ -103,7 +103,7 @@ class NcclCaptured {
 
   const NcclNumbers& numbers_;
   Block<PinnedMemory> mark_;
-  std::vector<Entry> entries_;
+  List<Entry> entries_;
   std::size_t marked_ = 0;
   CudaEvent behind_;  // the last copy
 };

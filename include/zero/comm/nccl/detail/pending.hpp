@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <zero/base/list.hpp>
 #include <zero/comm/detail/call.hpp>
 #include <zero/comm/detail/history.hpp>
 #include <zero/comm/detail/text.hpp>
@@ -87,7 +87,7 @@ class NcclPending {
     CudaEvent event;
   };
 
-  std::vector<Entry> entries_;
+  List<Entry> entries_;
   std::uint64_t begin_ = 0, recorded_ = 0, end_ = 0;
 };
 

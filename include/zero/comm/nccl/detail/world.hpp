@@ -18,8 +18,8 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/comm/detail/text.hpp>
 #include <zero/comm/detail/world.hpp>
 #include <zero/comm/nccl/detail/captured.hpp>
@@ -69,7 +69,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
   }
   void remove(NcclHandle& handle) noexcept {
     const std::lock_guard lock(mutex_);
-    std::erase(handles_, &handle);
+    handles_.erase_if([&](const NcclHandle* one) { return one == &handle; });
   }
   void destroy_operators(const NcclHandle& handle,
                          std::span<const ncclRedOp_t> operators) noexcept {
@@ -288,7 +288,7 @@ class NcclWorld final : public HostWatch, public std::enable_shared_from_this<Nc
   const std::size_t rank_;  // of the communicator that all were split from
   std::atomic<std::thread::id> driver_{};
   std::mutex mutex_;
-  std::vector<NcclHandle*> handles_;
+  List<NcclHandle*> handles_;
   NcclPending pending_;
   std::string where_;  // what this rank waited for when it learned of the failure
   std::uint64_t life_ = 0;

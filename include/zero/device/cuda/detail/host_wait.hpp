@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/device/cuda/detail/check.hpp>
 
 namespace zero::detail {
@@ -49,7 +49,7 @@ class CudaState {
       if (known.watch.expired()) known.watch = watch;
       return;
     }
-    std::erase_if(watches_, [](const Watched& known) { return known.watch.expired(); });
+    watches_.erase_if([](const Watched& known) { return known.watch.expired(); });
     watches_.push_back({watch.get(), watch});
   }
 
@@ -140,7 +140,7 @@ class CudaState {
   const int ordinal_;
   const std::chrono::milliseconds limit_;
   std::mutex mutex_;
-  std::vector<Watched> watches_;
+  List<Watched> watches_;
 };
 
 }  // namespace zero::detail

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The zero authors
+// List: elements in one piece of memory, in their order. Includes the standard library only.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+namespace zero {
+
+/// What zero holds and returns in place of a std::vector, used in the same way: a range of
+/// contiguous elements that grows at its end; constant expressions may have one. It exists since
+/// each std::vector of a type of one's own takes g++ 8 ms to include and 50 functions to emit:
+/// together a third of what a small program that trains with zero takes to compile. It is simpler,
+/// too, in that all elements for which there is room exist: they are default-constructed, and
+/// assigned to when the list grows. What zero does not use is left out.
+/// Errors:  std::bad_alloc where it must allocate; nothing has changed then.
+template <class T>
+class List {
+ public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
+  constexpr List() = default;
+  /// `count` new elements, zero where T is a number.
+  constexpr explicit List(std::size_t count) : List() {
+    reserve(count);
+    size_ = count;
+  }
+  /// `count` copies of `value`.
+  constexpr List(std::size_t count, const T& value) : List() { resize(count, value); }
+  /// Copies of the elements from `first` to before `last`.
+  template <class It>
+    requires(!std::is_integral_v<It>)
+  constexpr List(It first, It last) : List() {
+    assign(first, last);
+  }
+  constexpr List(std::initializer_list<T> elements) : List(elements.begin(), elements.end()) {}
+  /// Copies of the elements of a std::vector, or another such range.
+  template <class Range>
+    requires(std::is_same_v<typename Range::value_type, T>)
+  constexpr List(const Range& elements) : List(elements.begin(), elements.end()) {}
+  constexpr List(const List& other) : List(other.begin(), other.end()) {}
+  constexpr List(List&& other) noexcept { swap(other); }
+  constexpr List& operator=(const List& other) { return *this = List(other); }
+  constexpr List& operator=(List&& other) noexcept {
+    List taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  constexpr ~List() { delete[] data_; }
+
+  constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  /// For how many elements there is room.
+  constexpr std::size_t capacity() const { return capacity_; }
+  constexpr T* data() { return data_; }
+  constexpr const T* data() const { return data_; }
+  constexpr T* begin() { return data_; }
+  constexpr const T* begin() const { return data_; }
+  constexpr T* end() { return data_ + size_; }
+  constexpr const T* end() const { return data_ + size_; }
+  /// Pre:     i is below size().
+  constexpr T& operator[](std::size_t i) { return data_[i]; }
+  constexpr const T& operator[](std::size_t i) const { return data_[i]; }
+  /// Pre:     it is not empty; the same holds for back and pop_back.
+  constexpr T& front() { return data_[0]; }
+  constexpr const T& front() const { return data_[0]; }
+  constexpr T& back() { return data_[size_ - 1]; }
+  constexpr const T& back() const { return data_[size_ - 1]; }
+
+  /// Obtains room for `count` elements, so that none is moved up to there.
+  constexpr void reserve(std::size_t count) {
+    if (count <= capacity_) return;
+    T* const data = new T[count]{};
+    if constexpr (requires { data[0] = std::move(data_[0]); }) {
+      static_assert(noexcept(data[0] = std::move(data_[0])), "a List moves elements as it grows");
+      for (std::size_t i = 0; i < size_; ++i) data[i] = std::move(data_[i]);
+    }
+    delete[] data_;
+    data_ = data;
+    capacity_ = count;
+  }
+  /// Appends an element made of `arguments`, which may be of this list.
+  template <class... Arguments>
+  constexpr T& emplace_back(Arguments&&... arguments) {
+    T element(std::forward<Arguments>(arguments)...);
+    grow(size_ + 1);
+    return data_[size_++] = std::move(element);
+  }
+  constexpr void push_back(T element) {
+    grow(size_ + 1);
+    data_[size_++] = std::move(element);
+  }
+  /// Puts `element` before the one at `where`.
+  constexpr void insert(const T* where, T element) {
+    const std::size_t at = static_cast<std::size_t>(where - data_);
+    push_back(std::move(element));
+    for (std::size_t i = size_ - 1; i > at; --i) std::swap(data_[i - 1], data_[i]);
+  }
+  constexpr void pop_back() { drop(size_ - 1); }
+  constexpr void clear() { drop(0); }
+  /// Removes the elements for which `unwanted(element)` holds.
+  template <class Unwanted>
+  constexpr void erase_if(Unwanted unwanted) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if (unwanted(std::as_const(data_[i]))) continue;
+      if (kept != i) data_[kept] = std::move(data_[i]);
+      ++kept;
+    }
+    drop(kept);
+  }
+  /// Drops elements at the end, or appends copies of `value`, which is not of this list.
+  constexpr void resize(std::size_t count, const T& value = {}) {
+    drop(count);
+    grow(count);
+    while (size_ < count) data_[size_++] = value;
+  }
+  /// Holds `count` copies of `value`, which is not of this list, and nothing else.
+  constexpr void assign(std::size_t count, const T& value) {
+    clear();
+    resize(count, value);
+  }
+  /// Holds copies of the elements from `first` to before `last`, none of this list.
+  template <class It>
+    requires(!std::is_integral_v<It>)
+  constexpr void assign(It first, It last) {
+    clear();
+    if constexpr (requires { static_cast<std::size_t>(last - first); }) {
+      reserve(static_cast<std::size_t>(last - first));
+    }
+    for (; first != last; ++first) push_back(*first);
+  }
+  constexpr void swap(List& other) noexcept {
+    T* const data = data_;
+    const std::size_t size = size_, capacity = capacity_;
+    data_ = other.data_, size_ = other.size_, capacity_ = other.capacity_;
+    other.data_ = data, other.size_ = size, other.capacity_ = capacity;
+  }
+  friend constexpr bool operator==(const List& a, const List& b) {
+    if (a.size_ != b.size_) return false;
+    for (std::size_t i = 0; i < a.size_; ++i) {
+      if (!(a.data_[i] == b.data_[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// Obtains room for `count` elements, twice what there was at least.
+  constexpr void grow(std::size_t count) {
+    if (count > capacity_) reserve(count > 2 * capacity_ ? count : 2 * capacity_);
+  }
+  constexpr void drop(std::size_t count) {
+    if constexpr (!std::is_trivially_copyable_v<T>) {
+      for (std::size_t i = count; i < size_; ++i) data_[i] = T{};
+    }
+    if (count < size_) size_ = count;
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace zero
