@@ -72,7 +72,7 @@ struct Made {
   ScheduleMaker maker{stage_value<Zero3>};
   Verifier verifier;
   Schedule schedule;
-  std::vector<Step> copy;
+  List<Step> copy;
 };
 Made made(const benchmark::State& state) {
   return {static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1))};

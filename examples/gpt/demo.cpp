@@ -68,8 +68,8 @@ void draw_step(gpt::Options o, const std::string& text, std::ofstream& svg, std:
     how.record_spans = true;
     gpt::Trainer<zero::Zero3> trainer(o, text, comm, how);
     auto& module = trainer.module();
-    std::vector<zero::Span> all, quickest;
-    const auto length = [](const std::vector<zero::Span>& spans) {
+    zero::List<zero::Span> all, quickest;
+    const auto length = [](const zero::List<zero::Span>& spans) {
       return std::max_element(spans.begin(), spans.end(),
                               [](auto a, auto b) { return a.end < b.end; })
                  ->end -
@@ -79,7 +79,7 @@ void draw_step(gpt::Options o, const std::string& text, std::ofstream& svg, std:
     };
     for (gpt::Size number = 0; number < steps; ++number) {
       trainer.step(number);
-      const std::vector<zero::Span>& spans = module.spans();
+      const zero::List<zero::Span>& spans = module.spans();
       all.insert(all.end(), spans.begin(), spans.end());
       if (quickest.empty() || length(spans) < length(quickest)) quickest = spans;
     }

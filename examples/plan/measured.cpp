@@ -47,9 +47,9 @@ void backward(const Layer<float>& w, const Layer<float>& g, const float* in, con
 
 struct Measured {
   zero::Schedule schedule;
-  std::vector<zero::Span> all, typical;  // of all executions; of the one of median length
+  zero::List<zero::Span> all, typical;  // of all executions; of the one of median length
 };
-double length(const std::vector<zero::Span>& spans) {
+double length(const zero::List<zero::Span>& spans) {
   double begin = INFINITY, end = 0;
   for (const zero::Span& span : spans) {
     if (span.end <= span.begin) continue;
@@ -71,7 +71,7 @@ Measured train() {
       return i % (n + 1) == 0 ? 1.0f : 0.0f;  // the identity
     });
     std::vector<std::vector<float>> x(layers + 1, std::vector<float>(rows * n, 1)), d = x;
-    std::vector<std::vector<zero::Span>> executions;
+    std::vector<zero::List<zero::Span>> executions;
     for (int k = 0; k < 31; ++k) {
       auto step = module.begin_step();
       for (auto unit : step.forward()) {

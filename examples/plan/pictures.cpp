@@ -38,7 +38,7 @@ bool draw(const std::string& folder, const std::string& name, const std::string&
   static_assert(zero::proven<StageType>);
   const zero::Schedule schedule =
       zero::make_schedule<StageType>(zero::ModelShape(3), zero::training(3, 2));
-  const std::vector<zero::Span> spans = zero::timeline(schedule, duration, 2);
+  const zero::List<zero::Span> spans = zero::timeline(schedule, duration, 2);
   std::ofstream out(folder + "/" + name + ".svg");
   zero::print_timeline_svg(out, schedule, std::span(spans).last(schedule.steps.size()), title,
                            [](std::size_t unit) { return std::to_string(unit); });

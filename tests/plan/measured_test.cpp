@@ -30,8 +30,8 @@ double truth(const Step& step) {
 }
 
 BOOST_AUTO_TEST_CASE(medians_by_kind_give_back_what_steps_took_whatever_one_execution_did) {
-  const std::vector<zero::Span> one = zero::timeline(schedule(), truth);
-  std::vector<zero::Span> all;
+  const zero::List<zero::Span> one = zero::timeline(schedule(), truth);
+  zero::List<zero::Span> all;
   for (int k = 0; k < 5; ++k) {
     for (zero::Span span : one) {
       if (k == 2) span.end += 1000;  // somebody else had the machine
@@ -50,8 +50,8 @@ BOOST_AUTO_TEST_CASE(medians_by_kind_give_back_what_steps_took_whatever_one_exec
 }
 
 BOOST_AUTO_TEST_CASE(executions_are_drawn_above_one_another_on_one_scale) {
-  const std::vector<zero::Span> fast = zero::timeline(schedule(), truth);
-  std::vector<zero::Span> slow = fast;
+  const zero::List<zero::Span> fast = zero::timeline(schedule(), truth);
+  zero::List<zero::Span> slow = fast;
   for (zero::Span& span : slow) span.begin *= 2, span.end *= 2;
   const auto name = [](std::size_t unit) { return "unit" + std::to_string(unit); };
   const zero::TimelinePicture pictures[] = {{"fast", fast}, {"slow", slow}};

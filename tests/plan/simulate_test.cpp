@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(without_contention_a_step_takes_what_the_timeline_of_its_sc
       for (const bool one : {true, false}) {
         const Simulation simulated =
             simulate(schedule, some_time, {.one_communicator = one, .executions = 5});
-        const std::vector<Span> spans = zero::timeline(schedule, some_time, 4, one);
+        const zero::List<Span> spans = zero::timeline(schedule, some_time, 4, one);
         const double step = zero::step_time(schedule, some_time, one);
         worst = std::max(worst, std::abs(simulated.step_us - step));
         for (std::size_t i = 0; i < n; ++i) {

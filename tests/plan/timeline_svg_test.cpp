@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(names_are_escaped_whatever_they_hold_and_however_long_they_
 
 BOOST_AUTO_TEST_CASE(a_schedule_that_did_not_run_and_steps_of_any_length_make_a_picture) {
   const zero::Schedule made = schedule<zero::Zero3>();
-  std::vector<zero::Span> spans(made.steps.size());
+  zero::List<zero::Span> spans(made.steps.size());
   const std::string empty = draw(made, spans, number);
   BOOST_TEST(fault(empty) == "");
   BOOST_TEST(count(empty, "<title>") == 0U);

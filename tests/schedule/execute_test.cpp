@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_compute_out_of_order_is_refused_with_position_and_nothing
 
 BOOST_AUTO_TEST_CASE(a_compute_may_be_found_in_the_next_micro_step_but_not_in_the_one_after) {
   Program gaps = training(3, 3);  // unit 2 computes in the last micro-step only
-  std::erase_if(gaps.computes, [](const Compute& c) { return c.unit == 2 && c.micro_step < 2; });
+  gaps.computes.erase_if([](const Compute& c) { return c.unit == 2 && c.micro_step < 2; });
   const Schedule s = make_schedule<Zero3>(ModelShape(3), gaps);
   Log log;
   Executor executor(s, log);

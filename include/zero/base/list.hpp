@@ -16,7 +16,8 @@ namespace zero {
 /// together a third of what a small program that trains with zero takes to compile. It is simpler,
 /// too, in that all elements for which there is room exist: they are default-constructed, and
 /// assigned to when the list grows. What zero does not use is left out.
-/// Errors:  std::bad_alloc where it must allocate; nothing has changed then.
+/// Errors:  what making an element throws, and std::bad_alloc; a list that could not grow is as it
+///          was, one that could not be assigned to is empty.
 template <class T>
 class List {
  public:
@@ -34,15 +35,14 @@ class List {
   constexpr List(std::size_t count, const T& value) : List() { resize(count, value); }
   /// Copies of the elements from `first` to before `last`.
   template <class It>
-    requires(!std::is_integral_v<It>)
-  constexpr List(It first, It last) : List() {
+  requires(!std::is_integral_v<It>) constexpr List(It first, It last) : List() {
     assign(first, last);
   }
   constexpr List(std::initializer_list<T> elements) : List(elements.begin(), elements.end()) {}
   /// Copies of the elements of a std::vector, or another such range.
   template <class Range>
-    requires(std::is_same_v<typename Range::value_type, T>)
-  constexpr List(const Range& elements) : List(elements.begin(), elements.end()) {}
+  requires(std::is_same_v<typename Range::value_type, T>) constexpr List(const Range& elements)
+      : List(elements.begin(), elements.end()) {}
   constexpr List(const List& other) : List(other.begin(), other.end()) {}
   constexpr List(List&& other) noexcept { swap(other); }
   constexpr List& operator=(const List& other) { return *this = List(other); }
@@ -101,6 +101,12 @@ class List {
     push_back(std::move(element));
     for (std::size_t i = size_ - 1; i > at; --i) std::swap(data_[i - 1], data_[i]);
   }
+  /// The same with copies of the elements from `first` to before `last`, none of this list.
+  template <class It>
+  constexpr void insert(const T* where, It first, It last) {
+    std::size_t at = static_cast<std::size_t>(where - data_);
+    for (; first != last; ++first, ++at) insert(data_ + at, *first);
+  }
   constexpr void pop_back() { drop(size_ - 1); }
   constexpr void clear() { drop(0); }
   /// Removes the elements for which `unwanted(element)` holds.
@@ -127,8 +133,7 @@ class List {
   }
   /// Holds copies of the elements from `first` to before `last`, none of this list.
   template <class It>
-    requires(!std::is_integral_v<It>)
-  constexpr void assign(It first, It last) {
+  requires(!std::is_integral_v<It>) constexpr void assign(It first, It last) {
     clear();
     if constexpr (requires { static_cast<std::size_t>(last - first); }) {
       reserve(static_cast<std::size_t>(last - first));

@@ -25,9 +25,9 @@ struct HeldRange {
 
 /// One number for each element of a tensor: its weights, or a state of the optimizer.
 struct HeldPart {
-  std::string name;                 // "weight", "state.0", ...
-  DataType type = DataType::fp32;   // of each element
-  List<HeldRange> ranges{};  // what this rank holds
+  std::string name;                // "weight", "state.0", ...
+  DataType type = DataType::fp32;  // of each element
+  List<HeldRange> ranges{};        // what this rank holds
   /// How many ranks hold these same elements, which together they write once.
   std::size_t holders = 1;
   std::size_t holder = 0;  // which of them this one is
@@ -43,16 +43,16 @@ struct HeldPart {
 
 /// What a rank holds of one tensor.
 struct HeldTensor {
-  std::string name;               // the key in the checkpoint
-  Shape shape;                    // of the whole tensor
-  std::int64_t counter = 0;       // how often it was updated
-  List<HeldPart> parts{};  // weights, and each state of the optimizer
+  std::string name;          // the key in the checkpoint
+  Shape shape;               // of the whole tensor
+  std::int64_t counter = 0;  // how often it was updated
+  List<HeldPart> parts{};    // weights, and each state of the optimizer
 };
 
 /// What one rank holds between two steps. All ranks list the same tensors and parts, and the ranges
 /// of all of them cover each tensor; padding is in none.
 struct HeldState {
-  List<HeldTensor> tensors{};        // in the same order on all ranks
+  List<HeldTensor> tensors{};               // in the same order on all ranks
   std::int64_t step = 0;                    // training steps that were applied
   std::map<std::string, double> scalars{};  // numbers that are the same on all ranks
   /// The least and the most that a scalar may be here; a load refuses others before anything

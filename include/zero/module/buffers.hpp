@@ -84,7 +84,7 @@ class SlotSizes {
     staging = {};
   }
 
-  List<std::size_t> params, gradients;       // [slot] bytes
+  List<std::size_t> params, gradients;              // [slot] bytes
   std::array<std::size_t, stream_count> staging{};  // [stream] bytes
 };
 
@@ -224,7 +224,7 @@ class Buffers {
   const ParameterTable& parameters_;
   detail::StateRegions regions_;
   List<Group> groups_, in_slots_;       // [group], [slot][group]
-  std::byte* states_ = nullptr;                // the first slot
+  std::byte* states_ = nullptr;         // the first slot
   List<std::byte*> whole_, gradients_;  // [slot]
   std::array<std::byte*, stream_count> staging_ = {};
   std::span<std::byte> control_;

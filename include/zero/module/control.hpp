@@ -63,8 +63,7 @@ class Control {
     NormPart::check_order(shape_.norm);
     scaling.check();
     std::memset(staged_bytes(), 0, live_.mirrored_bytes());
-    notes_ = {List<std::uint32_t>(staged_.trace_count),
-              List<std::uint8_t>(staged_.tensors)};
+    notes_ = {List<std::uint32_t>(staged_.trace_count), List<std::uint8_t>(staged_.tensors)};
     record() = ControlRecord{};
     record().scaling = scaling;
     record().scale = scaling.begin();
@@ -268,7 +267,7 @@ class Control {
   List<std::byte> own_;  // the staged copy, if nobody else has it
   ControlView live_, staged_;
   StepNotes notes_;
-  bool failed_ = false;                   // the step cannot be finished here
+  bool failed_ = false;            // the step cannot be finished here
   List<std::size_t> first_range_;  // [group]
   std::size_t ranges_ = 0;
 };

@@ -20,7 +20,7 @@ struct ControlShape {
 
   std::size_t units = 0, tensors = 0, ranks = 1;  // of the model and the mesh
   double norm = 2;                    // its order; unless 2, each rank has a place for its part
-  List<std::size_t> axes{};    // ranks of each further axis
+  List<std::size_t> axes{};           // ranks of each further axis
   std::size_t groups = 0;             // that have gradients
   std::size_t coefficient_bytes = 0;  // of an optimizer, for one tensor
   std::size_t scratch = 0;            // numbers that a device needs to form a norm

@@ -25,12 +25,12 @@ struct UnitList {
   static_assert(UnitKind<Kind, Config>,
                 "zero: a unit kind needs 'static auto tensors(const Config&)' that returns "
                 "zero::tensors(zero::tensor(name, &Kind::member, {shape}), ...).");
-  std::string name;                       // of the unit, or what its number is put behind
-  std::size_t count = 1;                  // how many units of the kind
-  bool numbered = false;                  // units of this list are called name.0, name.1, ...
-  Config config;                          // what tensors() is called with
+  std::string name;                // of the unit, or what its number is put behind
+  std::size_t count = 1;           // how many units of the kind
+  bool numbered = false;           // units of this list are called name.0, name.1, ...
+  Config config;                   // what tensors() is called with
   List<std::string> also_reads{};  // other units whose tensors it reads
-  bool whole = false;                     // whether it stays whole in every stage
+  bool whole = false;              // whether it stays whole in every stage
 
   /// See ZERO_CHECK_LEVEL.
   static constexpr int check_level =

@@ -36,13 +36,13 @@ struct TensorInfo {
 /// Tensors that are gathered, reduced and updated together: the trainable or the frozen tensors of
 /// one type of one unit, one after the other in one flat buffer.
 struct GroupInfo {
-  std::size_t unit = 0;              // that owns it
-  bool frozen = false;               // whether it has no gradient
-  Precision types{};                 // of its numbers
+  std::size_t unit = 0;       // that owns it
+  bool frozen = false;        // whether it has no gradient
+  Precision types{};          // of its numbers
   List<std::size_t> tensors;  // [place] index in ParameterTable::tensors
-  FlatLayout layout;                 // over all parts of all shards
-  std::size_t parts = 1;             // of a shard
-  StateLayout states{};              // where the optimizer's state lies
+  FlatLayout layout;          // over all parts of all shards
+  std::size_t parts = 1;      // of a shard
+  StateLayout states{};       // where the optimizer's state lies
   /// Elements of a rank's part, with padding.
   std::size_t shard() const { return layout.shard() * parts; }
 };
@@ -51,7 +51,7 @@ struct GroupInfo {
 struct UnitInfo {
   std::string name;                                // as errors say it
   std::size_t first_tensor = 0, tensor_count = 0;  // in declaration order
-  List<std::size_t> reads;                  // units whose tensors it reads, itself first
+  List<std::size_t> reads;                         // units whose tensors it reads, itself first
 };
 
 /// What an optimizer asks of the layout of the tensors that it updates, if it is no rule for single

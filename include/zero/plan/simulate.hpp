@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <vector>
 #include <zero/base/error.hpp>
+#include <zero/base/list.hpp>
 #include <zero/schedule/cost.hpp>
 
 namespace zero::plan {
@@ -29,8 +31,8 @@ struct Simulation {
   double exposed_us = 0;        // some collective moves data, and the compute stream stands still
   /// In which compute waits, for whatever reason.
   double idle_us() const { return step_us - compute_us - slowed_us; }  // for whatever reason
-  double begin_us = 0;        // when the execution before it ended
-  std::vector<Span> spans{};  // [step of the schedule]
+  double begin_us = 0;  // when the execution before it ended
+  List<Span> spans{};   // [step of the schedule]
 };
 
 /// Runs the steps of a schedule as the module's executor and the device would: streams in order,
@@ -60,7 +62,7 @@ Simulation simulate(const Schedule& schedule, Duration duration,
     before[i] = last_of[c];
     last_of[c] = i;
   }
-  std::vector<Span> spans(all);
+  List<Span> spans(all);
   std::vector<unsigned char> done(all, 0);
   std::size_t head[stream_count] = {};  // counts the steps of a stream that are over
   bool running[stream_count] = {};
@@ -180,7 +182,7 @@ struct MemoryAt {
 /// Units:   bytes of a whole group's weights, of its gradient, of a unit's activations, of what its
 ///          backward needs.
 template <class Weight, class Gradient, class Activation, class Working>
-std::vector<MemoryAt> memory_over_time(const Schedule& schedule, const std::vector<Span>& spans,
+std::vector<MemoryAt> memory_over_time(const Schedule& schedule, std::span<const Span> spans,
                                        Weight weight, Gradient gradient, Activation activation,
                                        Working working) {
   std::vector<MemoryAt> changes;

@@ -133,7 +133,7 @@ struct Span {
 /// with `one_communicator`, collectives run one by one in issue order, as NCCL runs them.
 template <class Duration>
 constexpr List<Span> timeline(const Schedule& schedule, Duration duration,
-                                     std::size_t executions = 1, bool one_communicator = true) {
+                              std::size_t executions = 1, bool one_communicator = true) {
   const std::size_t n = schedule.steps.size();
   List<Span> spans(n * executions, Span{});
   double free[stream_count] = {};

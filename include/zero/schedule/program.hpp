@@ -20,9 +20,9 @@ struct Compute {
 
 /// The order of computing, which the user's loop fixes and a schedule must follow.
 struct Program {
-  List<Compute> computes{};  // in their order
-  std::size_t micro_steps = 1;      // how many there are
-  bool updates = false;             // whether the parameters are updated at the end
+  List<Compute> computes{};     // in their order
+  std::size_t micro_steps = 1;  // how many there are
+  bool updates = false;         // whether the parameters are updated at the end
 };
 
 /// Makes `program` the usual training step: in each micro-step all units forward, then all

@@ -45,8 +45,8 @@ struct Schedule {
   StageTraits traits{};            // what is sharded
   Program program{};               // what is computed
   Index extent[space_count] = {};  // number of buffers in each space
-  List<Index> home{};       // [group] slot of params_whole where it always is, or nowhere
-  List<Step> steps{};       // in issue order
+  List<Index> home{};              // [group] slot of params_whole where it always is, or nowhere
+  List<Step> steps{};              // in issue order
 };
 
 /// How many buffers a space has.

@@ -136,10 +136,10 @@ class Progress {
   const ParameterTable& parameters_;
   Control& control_;
   const Planned& planned_;
-  List<Ran> ran_;                // [ProgramCheck::key]
-  List<MicroStep> micro_steps_;  // of this step
-  List<char> excluded_;          // [tensor] gets no gradient from the backward entered
-  const Compute* wrong_ = nullptr;      // the first backward that differs from its forward
+  List<Ran> ran_;                   // [ProgramCheck::key]
+  List<MicroStep> micro_steps_;     // of this step
+  List<char> excluded_;             // [tensor] gets no gradient from the backward entered
+  const Compute* wrong_ = nullptr;  // the first backward that differs from its forward
 };
 
 }  // namespace zero::detail

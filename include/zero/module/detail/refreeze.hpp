@@ -18,8 +18,7 @@ namespace zero::detail {
 /// Which tensors are frozen after those that match `pattern` are, or are thawed.
 ///
 /// Errors:  ContractError if no name matches.
-inline List<bool> refrozen(const ParameterTable& parameters, std::string_view pattern,
-                                  bool fixed) {
+inline List<bool> refrozen(const ParameterTable& parameters, std::string_view pattern, bool fixed) {
   List<bool> all;
   bool any = false;
   for (const TensorInfo& tensor : parameters.tensors()) {
