@@ -21,9 +21,9 @@ namespace zero {
 template <class T>
 class List {
  public:
-  using value_type = T;
-  using iterator = T*;
-  using const_iterator = const T*;
+  using value_type = T;             ///< what it holds
+  using iterator = T*;              ///< for ranges
+  using const_iterator = const T*;  ///< the same of a list that is constant
 
   constexpr List() = default;
   /// `count` new elements, zero where T is a number.
@@ -38,14 +38,22 @@ class List {
   requires(!std::is_integral_v<It>) constexpr List(It first, It last) : List() {
     assign(first, last);
   }
+  /// The elements that are written down.
   constexpr List(std::initializer_list<T> elements) : List(elements.begin(), elements.end()) {}
   /// Copies of the elements of a std::vector, or another such range.
   template <class Range>
   requires(std::is_same_v<typename Range::value_type, T>) constexpr List(const Range& elements)
       : List(elements.begin(), elements.end()) {}
+  /// Copies of the elements of `other`.
   constexpr List(const List& other) : List(other.begin(), other.end()) {}
+  /// The elements of `other`, which is empty then.
   constexpr List(List&& other) noexcept { swap(other); }
-  constexpr List& operator=(const List& other) { return *this = List(other); }
+  /// Keeps the memory that there is, if it suffices.
+  constexpr List& operator=(const List& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  /// The elements of `other`, which is empty then.
   constexpr List& operator=(List&& other) noexcept {
     List taken(std::move(other));
     swap(taken);
@@ -53,23 +61,35 @@ class List {
   }
   constexpr ~List() { delete[] data_; }
 
+  /// How many elements it holds.
   constexpr std::size_t size() const { return size_; }
+  /// Whether it holds none.
   constexpr bool empty() const { return size_ == 0; }
   /// For how many elements there is room.
   constexpr std::size_t capacity() const { return capacity_; }
+  /// The first element.
   constexpr T* data() { return data_; }
+  /// The same of a list that is constant.
   constexpr const T* data() const { return data_; }
+  /// Where the range begins.
   constexpr T* begin() { return data_; }
+  /// The same of a list that is constant.
   constexpr const T* begin() const { return data_; }
+  /// Where the range ends.
   constexpr T* end() { return data_ + size_; }
+  /// The same of a list that is constant.
   constexpr const T* end() const { return data_ + size_; }
   /// Pre:     i is below size().
   constexpr T& operator[](std::size_t i) { return data_[i]; }
+  /// The same of a list that is constant.
   constexpr const T& operator[](std::size_t i) const { return data_[i]; }
-  /// Pre:     it is not empty; the same holds for back and pop_back.
+  /// Pre:     it is not empty.
   constexpr T& front() { return data_[0]; }
+  /// The same of a list that is constant.
   constexpr const T& front() const { return data_[0]; }
+  /// Pre:     it is not empty.
   constexpr T& back() { return data_[size_ - 1]; }
+  /// The same of a list that is constant.
   constexpr const T& back() const { return data_[size_ - 1]; }
 
   /// Obtains room for `count` elements, so that none is moved up to there.
@@ -77,7 +97,7 @@ class List {
     if (count <= capacity_) return;
     T* const data = new T[count]{};
     if constexpr (requires { data[0] = std::move(data_[0]); }) {
-      static_assert(noexcept(data[0] = std::move(data_[0])), "a List moves elements as it grows");
+      static_assert(noexcept(data[0] = std::move(data_[0])));  // a growing list loses nothing
       for (std::size_t i = 0; i < size_; ++i) data[i] = std::move(data_[i]);
     }
     delete[] data_;
@@ -91,6 +111,7 @@ class List {
     grow(size_ + 1);
     return data_[size_++] = std::move(element);
   }
+  /// Appends an element, which may be of this list.
   constexpr void push_back(T element) {
     grow(size_ + 1);
     data_[size_++] = std::move(element);
@@ -107,7 +128,9 @@ class List {
     std::size_t at = static_cast<std::size_t>(where - data_);
     for (; first != last; ++first, ++at) insert(data_ + at, *first);
   }
+  /// Drops the last element; the memory stays. Pre: it is not empty.
   constexpr void pop_back() { drop(size_ - 1); }
+  /// Drops all elements; the memory stays.
   constexpr void clear() { drop(0); }
   /// Removes the elements for which `unwanted(element)` holds.
   template <class Unwanted>
@@ -140,6 +163,7 @@ class List {
     }
     for (; first != last; ++first) push_back(*first);
   }
+  /// Exchanges the elements of two lists; none is moved.
   constexpr void swap(List& other) noexcept {
     T* const data = data_;
     const std::size_t size = size_, capacity = capacity_;
