@@ -40,6 +40,11 @@ concept TaskCallable = std::is_object_v<F> && requires(F& f) {
      std::is_same_v<std::invoke_result_t<F&>, Poll>);
 
 template <class F>
+concept TaskOfWaiting = requires {
+  typename F::IsWait;
+};
+
+template <class F>
 inline constexpr TaskType task_type = {
     .poll = [](void* object) -> Poll {
       F& f = *static_cast<F*>(object);
@@ -71,10 +76,7 @@ inline constexpr TaskType task_type = {
     .destroy = std::is_trivially_destructible_v<F>
                    ? nullptr
                    : +[](void* object) { static_cast<F*>(object)->~F(); },
-    .is_wait = requires {typename F::IsWait;
-}  // namespace zero::detail
-}
-;
+    .is_wait = TaskOfWaiting<F>};
 
 /// A callable that lives elsewhere, with the name of its operation.
 struct TaskRef {
@@ -87,7 +89,8 @@ struct TaskRef {
   std::string describe() const { return type->describe(object, label); }
 };
 
-/// Room for one callable: three cache lines.
+/// Room for one callable: three cache lines. It is not touched before a callable is put there, so
+/// that the memory of a long queue is never used, but of what was queued at once.
 class alignas(64) TaskSlot {
  public:
   static constexpr std::size_t capacity = 176;
@@ -106,8 +109,8 @@ class alignas(64) TaskSlot {
   }
 
  private:
-  const TaskType* type_ = nullptr;
-  const char* label_ = nullptr;
+  const TaskType* type_;  // these two are undefined where there is no callable
+  const char* label_;
   alignas(16) std::byte storage_[capacity];
 };
 
