@@ -151,21 +151,28 @@ BOOST_AUTO_TEST_CASE(a_list_is_a_range_of_contiguous_elements) {
 }
 
 struct Refusing {
-  Refusing() {
+  Refusing() { count(); }
+  Refusing(const Refusing& other) : memory(other.memory) { count(); }
+  Refusing(Refusing&&) noexcept = default;
+  Refusing& operator=(Refusing&&) noexcept = default;
+  static void count() {
     if (left == 0) throw std::bad_alloc();
     --left;
   }
+  std::shared_ptr<int> memory = std::make_shared<int>(7);
   static inline int left = 100;
 };
 
-BOOST_AUTO_TEST_CASE(nothing_has_changed_when_it_cannot_grow) {
+BOOST_AUTO_TEST_CASE(elements_stay_when_one_more_cannot_be_made) {
   List<Refusing> list(3);
-  const Refusing* const data = list.data();
   Refusing::left = 2;
-  BOOST_CHECK_THROW(list.reserve(9), std::bad_alloc);
-  BOOST_TEST(list.data() == data);
-  BOOST_TEST(list.size() == 3U);
-  BOOST_TEST(list.capacity() == 3U);
+  BOOST_CHECK_THROW(list.resize(9), std::bad_alloc);
+  BOOST_TEST(list.size() == 4U);
+  for (const Refusing& element : list) BOOST_TEST(*element.memory == 7);
+  Refusing::left = 2;
+  BOOST_CHECK_THROW(List<Refusing>(3), std::bad_alloc);
+  BOOST_CHECK_THROW(list.reserve(static_cast<std::size_t>(-1) / 2), std::bad_alloc);
+  BOOST_TEST(list.size() == 4U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,7 +20,7 @@ declare -A below=(
 )
 # Each costs g++ 12 at most 0.2 s alone; most share what they include.
 cheap=" algorithm array bit cmath compare concepts cstddef cstdint cstring exception
-  initializer_list iosfwd iterator limits numeric optional span stdexcept string string_view
+  initializer_list iosfwd iterator limits new numeric optional span stdexcept string string_view
   tuple type_traits utility variant vector "
 cheap_folders=" base layout schedule policy "
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -13,11 +14,10 @@ namespace zero {
 /// What zero holds and returns in place of a std::vector, used in the same way: a range of
 /// contiguous elements that grows at its end; constant expressions may have one. It exists since
 /// each std::vector of a type of one's own takes g++ 8 ms to include and 50 functions to emit:
-/// together a third of what a small program that trains with zero takes to compile. It is simpler,
-/// too, in that all elements for which there is room exist: they are default-constructed, and
-/// assigned to when the list grows. What zero does not use is left out.
-/// Errors:  what making an element throws, and std::bad_alloc; a list that could not grow is as it
-///          was, one that could not be assigned to is empty.
+/// together a third of what a small program that trains with zero takes to compile. What zero does
+/// not use is left out. Elements can be default-constructed.
+/// Errors:  what making an element throws, and std::bad_alloc; the elements that there were stay,
+///          unless they are being assigned to.
 template <class T>
 class List {
  public:
@@ -28,8 +28,8 @@ class List {
   constexpr List() = default;
   /// `count` new elements, zero where T is a number.
   constexpr explicit List(std::size_t count) : List() {
-    reserve(count);
-    size_ = count;
+    obtain(count);
+    while (size_ < count) append();
   }
   /// `count` copies of `value`.
   constexpr List(std::size_t count, const T& value) : List() { resize(count, value); }
@@ -59,7 +59,7 @@ class List {
     swap(taken);
     return *this;
   }
-  constexpr ~List() { delete[] data_; }
+  constexpr ~List() { give_back(); }
 
   /// How many elements it holds.
   constexpr std::size_t size() const { return size_; }
@@ -95,26 +95,25 @@ class List {
   /// Obtains room for `count` elements, so that none is moved up to there.
   constexpr void reserve(std::size_t count) {
     if (count <= capacity_) return;
-    T* const data = new T[count]{};
-    if constexpr (requires { data[0] = std::move(data_[0]); }) {
-      static_assert(noexcept(data[0] = std::move(data_[0])));  // a growing list loses nothing
-      for (std::size_t i = 0; i < size_; ++i) data[i] = std::move(data_[i]);
+    List larger;
+    larger.obtain(count);
+    for (T& element : *this) {
+      static_assert(noexcept(T(std::move(element))));  // a growing list loses nothing
+      larger.append(std::move(element));
     }
-    delete[] data_;
-    data_ = data;
-    capacity_ = count;
+    swap(larger);
   }
   /// Appends an element made of `arguments`, which may be of this list.
   template <class... Arguments>
   constexpr T& emplace_back(Arguments&&... arguments) {
     T element(std::forward<Arguments>(arguments)...);
     grow(size_ + 1);
-    return data_[size_++] = std::move(element);
+    return append(std::move(element));
   }
   /// Appends an element, which may be of this list.
   constexpr void push_back(T element) {
     grow(size_ + 1);
-    data_[size_++] = std::move(element);
+    append(std::move(element));
   }
   /// Puts `element` before the one at `where`.
   constexpr void insert(const T* where, T element) {
@@ -147,7 +146,7 @@ class List {
   constexpr void resize(std::size_t count, const T& value = {}) {
     drop(count);
     grow(count);
-    while (size_ < count) data_[size_++] = value;
+    while (size_ < count) append(value);
   }
   /// Holds `count` copies of `value`, which is not of this list, and nothing else.
   constexpr void assign(std::size_t count, const T& value) {
@@ -179,15 +178,53 @@ class List {
   }
 
  private:
+  // Memory is raw, but in constant expressions, which know none: there all elements for which there
+  // is room exist, and those past the end are as new.
+
+  /// Obtains the memory of a list that has none.
+  constexpr void obtain(std::size_t count) {
+    if (count == 0) return;
+    if (std::is_constant_evaluated()) {
+      data_ = new T[count]{};
+    } else {
+      if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+      data_ = static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(alignof(T))));
+    }
+    capacity_ = count;
+  }
+  constexpr void give_back() {
+    if (std::is_constant_evaluated()) {
+      delete[] data_;
+    } else {
+      clear();
+      ::operator delete(data_, std::align_val_t(alignof(T)));
+    }
+  }
   /// Obtains room for `count` elements, twice what there was at least.
   constexpr void grow(std::size_t count) {
     if (count > capacity_) reserve(count > 2 * capacity_ ? count : 2 * capacity_);
   }
-  constexpr void drop(std::size_t count) {
-    if constexpr (!std::is_trivially_copyable_v<T>) {
-      for (std::size_t i = count; i < size_; ++i) data_[i] = T{};
+  /// Appends where there is room.
+  template <class... Arguments>
+  constexpr T& append(Arguments&&... arguments) {
+    T& place = data_[size_];
+    if (std::is_constant_evaluated()) {
+      if constexpr (sizeof...(arguments) != 0) place = T(std::forward<Arguments>(arguments)...);
+    } else {
+      ::new (static_cast<void*>(&place)) T(std::forward<Arguments>(arguments)...);
     }
-    if (count < size_) size_ = count;
+    ++size_;
+    return place;
+  }
+  constexpr void drop(std::size_t count) {
+    while (size_ > count) {
+      --size_;
+      if (std::is_constant_evaluated()) {
+        if constexpr (requires { data_[0] = T{}; }) data_[size_] = T{};
+      } else {
+        data_[size_].~T();
+      }
+    }
   }
 
   T* data_ = nullptr;
