@@ -7,9 +7,8 @@
 
 namespace zero::detail {
 
-/// Working memory that keeps its capacity. It is not a vector because twenty vectors of private
-/// types would double what these headers cost to include, and element access would be a call in
-/// constant expressions.
+/// Working memory that keeps its capacity, a List that is only filled anew: one expression makes
+/// all elements, which a List appends one by one. That counts where a compiler runs it.
 template <class T>
 class Scratch {
  public:
