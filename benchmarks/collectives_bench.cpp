@@ -7,9 +7,9 @@
 // bytes for all_gather, a plain loop that sums as many arrays for reduce_scatter, both for
 // all_reduce. `ratio` is the median over the iterations of limit / collective, `best_ratio`
 // compares the fastest of each, `thread_ratio` is the median by the clock of the thread, which
-// other programs stretch least. `median_us` and `best_us` are of one collective; their mean, which
-// the column Time holds, counts whatever else the machine did. A barrier has no limit. Elements are
-// of fp32, or where the name says so of bf16, whose sums are rounded once.
+// other programs stretch least. `median_us` and `best_us` are of one collective, the column Time is
+// of all in a row. A barrier has no limit. Elements are of fp32, or where the name says so of bf16,
+// whose sums are rounded once.
 
 #include <benchmark/benchmark.h>
 

@@ -21,8 +21,8 @@ const std::vector<held::Named> tensors{{"a", {3}}, {"b", {2, 5}}};
 
 /// Random losses of what was not made durable that are tried at each point of a save.
 constexpr unsigned losses = share > 1 ? 1 : 4;
-/// Of the calls that may fail, each one or each seventh.
-constexpr unsigned stride = share > 1 ? 7 : 1;
+/// Of the calls that may fail, each one or each 23rd.
+constexpr unsigned stride = share > 1 ? 23 : 1;
 
 /// What a save does to a disk: `before` versions are there, then `version` is saved.
 struct Scenario {

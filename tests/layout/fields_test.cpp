@@ -87,7 +87,7 @@ constexpr bool views_in_the_compiler() {
 static_assert(views_in_the_compiler());
 
 BOOST_AUTO_TEST_CASE(the_specs_of_a_kind_say_what_it_declares_in_order) {
-  const std::vector<zero::TensorSpec> specs = zero::specs_of<Block>(Config{});
+  const zero::List<zero::TensorSpec> specs = zero::specs_of<Block>(Config{});
   BOOST_REQUIRE(specs.size() == 4U);
   BOOST_TEST(specs[0].name == "norm.weight");
   BOOST_TEST(specs[1].name == "mlp.up");
