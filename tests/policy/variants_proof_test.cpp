@@ -17,7 +17,7 @@ static_assert(proven<Turns, 7, 3> && proven<Mixed, 7, 3> && proven<Late, 7, 3>);
 static_assert(proven<OffloadOf<Zero3>, 7, 3> && proven<OffloadOf<HybridOf<Zero2>>>);
 static_assert(proven<OffloadOf<Ddp>> && proven<OffloadOf<Hpz>> && proven<OneSlot>);
 static_assert(proven<HybridOf<NoSync>> && proven<HybridOf<Mixed>>);
-static_assert(proven<Hpz> && proven<HybridOf<Late>>);
+static_assert(proven<Hpz>);
 
 BOOST_AUTO_TEST_CASE(replicated_deferred_and_user_stages_obey_all_rules) {
   BOOST_TEST((HybridOf<Zero3>::traits == Hybrid::traits));
