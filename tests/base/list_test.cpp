@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The zero authors
 // List against std::vector: the same elements after any operations; nothing copied or kept.
+#include <algorithm>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <memory>

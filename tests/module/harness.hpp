@@ -170,10 +170,9 @@ struct NamedStage {
     return out << stage.name;
   }
 };
-/// Tests of policy/ prove the stages once for all numbers of units; a module proves its own
-/// schedules.
 template <class StageType>
 NamedStage named(const char* name, std::size_t replicas = 1) {
+  static_assert(zero::proven<StageType>);
   return {name, zero::stage_value<StageType>, replicas};
 }
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <span>
 #include <zero/base/array.hpp>
-#include <zero/base/list.hpp>
 #include <zero/layout/flat_layout.hpp>
 #include <zero/layout/state_layout.hpp>
 #include <zero/module/detail/numbers.hpp>
