@@ -11,12 +11,13 @@
 
 namespace zero {
 
-/// What zero holds and returns in place of a std::vector, used in the same way: a range of
-/// contiguous elements that grows at its end; constant expressions may have one. It exists since
-/// each std::vector of a type of one's own takes g++ 8 ms to include and 50 functions to emit:
-/// together a quarter of what a small program that trains with zero takes to compile. What zero
-/// does not use is left out. Elements can be default-constructed. Errors:  what making an element
-/// throws, and std::bad_alloc; the elements that there were stay,
+/// What zero.hpp and cuda.hpp hold and return in place of a std::vector, used in the same way: a
+/// range of contiguous elements that grows at its end; constant expressions may have one. It exists
+/// since each std::vector of a type of one's own takes g++ 8 ms to include and 50 functions to
+/// emit: together a quarter of what a small program that trains with zero takes to compile. What
+/// zero does not use is left out. Elements can be default-constructed.
+///
+/// Errors:  what making an element throws, and std::bad_alloc; the elements that there were stay,
 ///          unless they are being assigned to.
 template <class T>
 class List {
